@@ -1,0 +1,1 @@
+"""An agent harness that lives in a notebook."""
