@@ -1,0 +1,1 @@
+"""The embedded model: a small llama.cpp server in a child process, behind an ordinary `Model` call."""
