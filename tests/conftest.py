@@ -1,0 +1,67 @@
+"""Fixtures that every test may use, and the walls round all of them: no key, no outside network."""
+
+import os
+import sys
+
+import pytest
+
+for _name in [name for name in os.environ if name.endswith("_API_KEY") or name.startswith("HARNESS_NB_")]:
+    del os.environ[_name]
+
+_outside_allowed = False
+
+
+def _refuse_outside(event: str, arguments: tuple[object, ...]) -> None:
+    """Audit every connection: a test that reaches out of this machine is a mistake."""
+    if _outside_allowed or event not in {"socket.connect", "socket.getaddrinfo"}:
+        return
+    address = arguments[1] if event == "socket.connect" else arguments
+    host = address[0] if isinstance(address, tuple) else None  # a UNIX socket has a path, no host
+    if host and not str(host).startswith(("127.", "localhost", "::1", "0.0.0.0")):
+        message = f"a test tried to reach {host}; only marker `llama` may leave this machine"
+        raise PermissionError(message)
+
+
+sys.addaudithook(_refuse_outside)
+
+
+@pytest.fixture(autouse=True)
+def _walls(request):
+    global _outside_allowed  # noqa: PLW0603 - an audit hook cannot be taken off, only told
+    _outside_allowed = request.node.get_closest_marker("llama") is not None
+    yield
+    _outside_allowed = False
+
+
+@pytest.fixture
+def anyio_backend():
+    """Async tests run on asyncio, as a kernel does."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory):
+    """A JupyterLab server for the whole run."""
+    from browser.lab import serving
+
+    with serving(tmp_path_factory.mktemp("lab")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """A browser for one module: Playwright's event loop must not outlive it, or async tests could not run."""
+    from browser.lab import chromium as started
+
+    with started() as browser:
+        yield browser
+
+
+@pytest.fixture
+def desk(lab, chromium):
+    """Opens notebooks: `desk.open(["print(1)"]).run(0)`; its pages and kernels end with the test."""
+    from browser.lab import Desk
+
+    opened = Desk(lab, chromium)
+    yield opened
+    opened.clear()
