@@ -1,0 +1,293 @@
+"""The agent and its loop: ask the model, run the tools it calls, until there is an answer or a named reason to end. Book chapter 2.
+
+    answer calls left open -> append the prompt -> [ prepare -> ask -> append -> act ]* -> accept -> end
+
+The loop knows no provider, no tool and no policy; those plug into the sockets of seams.py. Whatever
+happens, every call in the transcript ends up with one result, and the run ends with one reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import TypeVar
+
+from harness_nb.errors import HarnessError, ProviderError, Reason, RunStop
+from harness_nb.events import Notice, RunEnded, RunStarted, ToolFinished, TurnEnded, TurnStarted
+from harness_nb.messages import INTERRUPTED, Message, Text, ToolCall, ToolResult, Transcript, Usage, user
+from harness_nb.seams import Accept, Dispatch, Gate, Model, Prepare, Reply, Request, Run
+from harness_nb.tools import Toolbox, refused
+
+ORDERED = frozenset({"write", "mutate", "spend"})
+"""Tools that declare one of these effects run alone, in call order; all others run side by side."""
+
+CUT = "This call was cut off by the output limit, so it was not run. Send it again, whole; split long content into smaller calls."
+GO_ON = (
+    "Your reply was cut off by the output limit. Go on exactly where it stopped, without repeating anything."
+)
+NO_ANSWER = "Your last reply was empty. Give your answer, or call a tool."
+STOPPED_TEXT = "[interrupted here by the user]"
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What bounds a run."""
+
+    turns: int = 50
+    """Most times the model is asked."""
+    nudges: int = 3
+    """Most times it is told to go on, to answer at all, or to finish what an accept check found missing."""
+    pauses: int = 8
+    """Most times a turn that the provider paused is sent back."""
+    parallel: int = 8
+    """Most tool calls of one turn that run at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended. `text` is the answer, as far as there is one; `cost` is None where no price is known."""
+
+    text: str
+    reason: Reason
+    detail: str
+    turns: int
+    usage: Usage
+    transcript: Transcript = field(repr=False)
+    cost: Decimal | None = None
+    error: HarnessError | None = None
+
+    def or_raise(self) -> Outcome:
+        """Return the outcome, or raise the provider's error if that is what ended the run."""
+        if self.error is not None:
+            raise self.error
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A model, its tools, and what is plugged in between. Immutable: one agent serves any number of runs."""
+
+    model: Model
+    tools: Toolbox = field(default_factory=Toolbox)
+    instructions: str = ""
+    gates: tuple[Gate, ...] = ()
+    prepare: tuple[Prepare, ...] = ()
+    accept: tuple[Accept, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+
+    async def run(self, prompt: str | Message | None = None, run: Run | None = None) -> Outcome:
+        """Run until there is an answer or a named reason to end; None goes on from the transcript as it is.
+
+        A provider's failure is an outcome with reason `error`, not an exception: the record comes
+        back either way. `Run.stop` ends it with reason `interrupted`. If the task itself is
+        cancelled, the record is made valid, RunEnded is emitted, and the cancellation goes on.
+        """
+        run = run or Run()
+        run.emit(RunStarted(run.id, self.model.name, self.limits.turns))
+        answer_open_calls(run)
+        if prompt is not None:
+            run.append(user(prompt) if isinstance(prompt, str) else prompt)
+        progress = _Progress()
+        run.work = work = asyncio.create_task(self._turns(run, progress))
+        error: HarnessError | None = None
+        reason: Reason = "error"
+        detail = ""
+        try:
+            reason, detail = await work
+        except RunStop as stop:
+            reason, detail = stop.reason, stop.detail
+        except ProviderError as fault:
+            error, detail = fault, str(fault)
+        except asyncio.CancelledError:
+            reason, detail = "interrupted", "Stopped by the user."
+            _keep_partial(run, progress)
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise
+        except Exception as fault:
+            detail = f"{type(fault).__name__}: {fault}"
+            raise
+        finally:
+            run.work = None
+            answer_open_calls(run)
+            run.emit(RunEnded(reason, detail, run.turn, run.usage))
+        return Outcome(progress.text, reason, detail, run.turn, run.usage, run.transcript, error=error)
+
+    async def _turns(self, run: Run, progress: _Progress) -> tuple[Reason, str]:
+        dispatch = self.tools.dispatch(*self.gates)
+        while run.turn < self.limits.turns:
+            reply = await self._ask(run)
+            if reply.message.calls:
+                progress.pieces.clear()
+                await self._act(reply, run, dispatch)
+            elif ended := await self._next(reply, run, progress):
+                return ended
+        return "turns", f"The run reached its limit of {self.limits.turns} turns."
+
+    async def _ask(self, run: Run) -> Reply:
+        run.turn += 1
+        run.started.clear()
+        run.emit(TurnStarted(run.turn))
+        request = Request(self.instructions, run.transcript.live(), self.tools.specs)
+        for step in self.prepare:
+            request = await settled(step(request, run))
+        reply = await self.model(request, run)
+        run.usage += reply.usage
+        if reply.message.parts:
+            run.append(reply.message)
+        run.emit(TurnEnded(run.turn, reply.usage, reply.stop))
+        return reply
+
+    async def _next(self, reply: Reply, run: Run, progress: _Progress) -> tuple[Reason, str] | None:
+        """Decide what follows a reply without calls: None to ask again, or how the run ends."""
+        text = reply.message.text
+        match reply.stop:
+            case "refusal":
+                return "refused", reply.detail or "The model declined to answer."
+            case "pause":
+                progress.pauses += 1
+                over = progress.pauses > self.limits.pauses
+                return ("incomplete", "The provider paused the turn too many times.") if over else None
+            case "length":
+                progress.pieces.append(text)
+                return self._nudge(run, progress, GO_ON, "The reply was cut off by the output limit.")
+            case "other":
+                run.emit(
+                    Notice(f"The model stopped for a reason unknown here: {reply.detail or 'none given'}.")
+                )
+            case _:
+                pass
+        progress.pieces.append(text)
+        if not progress.text.strip():
+            return self._nudge(run, progress, NO_ANSWER, "The model gave no answer.")
+        for check in self.accept:
+            if missing := await settled(check(reply, run)):
+                progress.pieces.clear()
+                return self._nudge(run, progress, missing, f"The answer was not accepted: {missing}")
+        return "done", ""
+
+    def _nudge(self, run: Run, progress: _Progress, words: str, otherwise: str) -> tuple[Reason, str] | None:
+        progress.nudges += 1
+        if progress.nudges > self.limits.nudges:
+            return "incomplete", otherwise
+        run.append(user(words))
+        return None
+
+    async def _act(self, reply: Reply, run: Run, dispatch: Dispatch) -> None:
+        """Answer the calls of one turn and append the results together, in call order, whatever happens."""
+        answers = Answers(run)
+        try:
+            if reply.stop == "length":
+                for call in reply.message.calls:
+                    answers.add(call, refused(call.id, CUT), 0.0)
+            else:
+                await self._dispatch_all(reply.message.calls, run, dispatch, answers)
+        finally:
+            run.append(Message("tool", tuple(answers.of(call) for call in reply.message.calls)))
+
+    async def _dispatch_all(
+        self, calls: Sequence[ToolCall], run: Run, dispatch: Dispatch, answers: Answers
+    ) -> None:
+        slots = asyncio.Semaphore(self.limits.parallel)
+
+        async def one(call: ToolCall) -> None:
+            async with slots:
+                began = time.perf_counter()
+                answers.began[call.id] = began
+                answers.add(call, await dispatch(call, run), time.perf_counter() - began)
+
+        effects = {spec.name: spec.effects for spec in self.tools.specs}
+        for group in grouped(calls, lambda call: bool(effects.get(call.name, frozenset()) & ORDERED)):
+            await side_by_side([one(call) for call in group])
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far a run has come: the pieces of its answer, and how often it was helped along."""
+
+    pieces: list[str] = field(default_factory=list)
+    nudges: int = 0
+    pauses: int = 0
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+
+class Answers:
+    """The results of one turn's calls, as they come in; what is missing is answered honestly."""
+
+    def __init__(self, run: Run) -> None:
+        """Start with none."""
+        self.began: dict[str, float] = {}
+        self._run = run
+        self._results: dict[str, ToolResult] = {}
+
+    def add(self, call: ToolCall, result: ToolResult, seconds: float) -> None:
+        """Take a result and tell the listeners."""
+        self._results[call.id] = result
+        self._run.emit(ToolFinished(call, result, seconds))
+
+    def of(self, call: ToolCall) -> ToolResult:
+        """Return the call's result, or say how far it came before the run was stopped."""
+        if call.id not in self._results:
+            seconds = time.perf_counter() - self.began.get(call.id, time.perf_counter())
+            ran = call.id in self._run.started
+            self.add(call, refused(call.id, interrupted_text(seconds) if ran else NEVER_RAN), seconds)
+        return self._results[call.id]
+
+
+NEVER_RAN = "The run was stopped before this call was started. It did not run."
+
+
+def interrupted_text(seconds: float) -> str:
+    """Say that a call was cut off while it ran, without claiming to know what it did."""
+    return f"Interrupted after {seconds:.1f} s. The tool had started and may have had an effect: check before you repeat the call."
+
+
+def answer_open_calls(run: Run) -> None:
+    """Give every call that has no result one that says so, as a store or a crash may have left it."""
+    if calls := run.transcript.dangling():
+        run.append(Message("tool", tuple(refused(call.id, INTERRUPTED) for call in calls)))
+
+
+def _keep_partial(run: Run, progress: _Progress) -> None:
+    """Keep what had been streamed when the run was stopped, marked as cut."""
+    if run.partial.strip():
+        progress.pieces.append(run.partial)
+        run.append(Message("assistant", (Text(f"{run.partial.rstrip()}\n\n{STOPPED_TEXT}"),)))
+
+
+def grouped(calls: Sequence[ToolCall], alone: Callable[[ToolCall], bool]) -> list[list[ToolCall]]:
+    """Split calls into groups that may run at once, in order; a call that must be alone is its own group."""
+    groups: list[list[ToolCall]] = [[]]
+    for call in calls:
+        if alone(call):
+            groups += [[call], []]
+        else:
+            groups[-1].append(call)
+    return [group for group in groups if group]
+
+
+async def side_by_side(work: Sequence[Awaitable[None]]) -> None:
+    """Await all, to the end, even if one fails; then raise the first failure. Cancelled, all are."""
+    tasks = [asyncio.ensure_future(item) for item in work]
+    try:
+        await asyncio.wait(tasks)
+    except asyncio.CancelledError:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        raise
+    for task in tasks:
+        task.result()
+
+
+async def settled(value: Value | Awaitable[Value]) -> Value:
+    """Return a value that may have to be awaited first: sockets take plain and async functions."""
+    return await value if inspect.isawaitable(value) else value

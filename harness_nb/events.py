@@ -1,0 +1,173 @@
+"""What happens in a run, as values: the one stream that views, journals, tracers and meters listen to. Book chapter 5.
+
+A listener is a plain function of an event. It is called synchronously, before the run goes on, so
+that a journal is on disk by the time a tool runs. Names follow one grammar: the thing, then what
+happened to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from harness_nb.errors import Reason
+from harness_nb.messages import Decision, Message, ToolCall, ToolResult, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """A run began; `model` is the model's label for people, `limit` the most turns it may take."""
+
+    run: str
+    model: str
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """The model is about to be asked; `turn` counts from 1."""
+
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """The next piece of the answer's text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta:
+    """The next piece of the model's reasoning."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallDelta:
+    """The next piece of a tool call that is still being written; the first has no `text`."""
+
+    id: str
+    name: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRestarted:
+    """What this turn has streamed so far is void: the model is asked again."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class RetryWaiting:
+    """A request failed and will be sent again in `seconds`; `attempt` of `attempts` has just failed."""
+
+    seconds: float
+    attempt: int
+    attempts: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSwitched:
+    """A fallback model took over for the rest of this turn."""
+
+    model: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnded:
+    """The model's reply is complete; `usage` is that of this turn alone."""
+
+    turn: int
+    usage: Usage
+    stop: str
+
+
+@dataclass(frozen=True, slots=True)
+class MessageAdded:
+    """A message joined the transcript. A journal that keeps these keeps everything."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionMade:
+    """A decision about the context joined the transcript."""
+
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    """A tool's body is about to run: from here on it may have had an effect."""
+
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFinished:
+    """A call has its result, whether or not its body ran; `seconds` is how long that took."""
+
+    call: ToolCall
+    result: ToolResult
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something a person should know, in one sentence, that changes nothing."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """The run is over; `detail` is one sentence about the reason, empty for `done`."""
+
+    reason: Reason
+    detail: str
+    turns: int
+    usage: Usage
+
+
+Event: TypeAlias = (
+    RunStarted
+    | TurnStarted
+    | TextDelta
+    | ThinkingDelta
+    | CallDelta
+    | TurnRestarted
+    | RetryWaiting
+    | ModelSwitched
+    | TurnEnded
+    | MessageAdded
+    | DecisionMade
+    | ToolStarted
+    | ToolFinished
+    | Notice
+    | RunEnded
+)
+
+Listener: TypeAlias = Callable[[Event], None]
+"""Hears every event of a run in order. It must be quick, and must not raise unless the run should end."""
+
+
+def fan_out(*listeners: Listener) -> Listener:
+    """Make one listener of many. All hear an event even if one raises; the first fault is raised then."""
+
+    def tell(event: Event) -> None:
+        faults = []
+        for listener in listeners:
+            try:
+                listener(event)
+            except Exception as fault:  # noqa: BLE001 - the others must hear the event too
+                faults.append(fault)
+        if faults:
+            raise faults[0]
+
+    return tell

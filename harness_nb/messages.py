@@ -1,0 +1,395 @@
+"""The transcript: parts, messages, and the append-only record that a run grows. Book chapter 3.
+
+Theory of operation. Nothing here is ever rewritten. A `Message` is a role and a tuple of parts; a
+`Transcript` is a list of messages and of `Decision`s about them. What a model sees is `live()`, a
+view worked out from that record: each decision replaces some messages by others (a mask, a summary,
+nothing at all), later ones win, and a decision can undo an earlier one. So every change to the
+context can be shown, explained and taken back.
+
+`live()` also keeps the one rule that all providers share: **each tool call is answered once, in call
+order, right after the message that made it**. Calls without a result get one that says so.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import uuid
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
+from typing import ClassVar, Literal, TypeAlias
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+REPLAY_LIMIT = 500_000
+"""Longest argument text (characters) that is sent back to a model as it was; OpenAI refuses over 1,048,576."""
+
+INTERRUPTED = "Interrupted before a result was recorded. The call may have run, in whole or in part: check before you repeat it."
+
+
+def clean(text: str) -> str:
+    """Text that every wire and store accepts: surrogate pairs joined, lone ones replaced, no NUL."""
+    if text.isascii() and "\0" not in text:
+        return text
+    paired = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return paired.replace("\0", "\N{SYMBOL FOR NULL}")
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Words, from anyone."""
+
+    kind: ClassVar[str] = "text"
+    text: str
+
+    def __post_init__(self) -> None:
+        """Clean once, here, so that no later step has to."""
+        object.__setattr__(self, "text", clean(self.text))
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """A model's reasoning. `signature` is the vendor's proof or encrypted copy: sent back unchanged, to that vendor only."""
+
+    kind: ClassVar[str] = "thinking"
+    text: str
+    signature: str = ""
+    vendor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A picture, e.g. `Image(png_bytes, "image/png")`."""
+
+    kind: ClassVar[str] = "image"
+    data: bytes
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A model's wish to run a tool. `raw` is the argument text exactly as it came, good JSON or not."""
+
+    kind: ClassVar[str] = "tool_call"
+    id: str
+    name: str
+    raw: str = "{}"
+
+    def replayed(self) -> dict[str, object]:
+        """Return the arguments as a JSON object that any provider accepts, whatever `raw` holds."""
+        if len(self.raw) > REPLAY_LIMIT:
+            return {
+                "_omitted": f"{len(self.raw):,} characters of arguments",
+                "_start": clean(self.raw[:1000]),
+            }
+        try:
+            return parse_arguments(self.raw)
+        except ValueError:
+            return {"_invalid_json": clean(self.raw)}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """The one answer to a call, for the model: text and pictures, never empty."""
+
+    kind: ClassVar[str] = "tool_result"
+    call_id: str
+    content: tuple[Text | Image, ...]
+    is_error: bool = False
+
+    @property
+    def text(self) -> str:
+        """The words of the result, pictures left out."""
+        return "\n".join(part.text for part in self.content if isinstance(part, Text))
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What stands in for messages that a compaction took out of the model's sight."""
+
+    kind: ClassVar[str] = "summary"
+    text: str
+    replaced: int
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A vendor's block that we don't understand and must send back byte for byte; `block` is its JSON text."""
+
+    kind: ClassVar[str] = "opaque"
+    vendor: str
+    block: str
+
+
+Part: TypeAlias = Text | Thinking | Image | ToolCall | ToolResult | Summary | Opaque
+PARTS: dict[str, type[Part]] = {
+    c.kind: c for c in (Text, Thinking, Image, ToolCall, ToolResult, Summary, Opaque)
+}
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Message:
+    """One entry of the conversation. `id` is unique, `at` is UTC; both are made when left out."""
+
+    role: Role
+    parts: tuple[Part, ...]
+    id: str = field(default_factory=lambda: uuid.uuid4().hex, repr=False)
+    at: datetime = field(default_factory=lambda: datetime.now(UTC), repr=False)
+
+    def __hash__(self) -> int:
+        """Hash by id: cheap, so that wire forms can be cached by message."""
+        return hash(self.id)
+
+    @property
+    def text(self) -> str:
+        """The words of the message; thinking, calls and results left out."""
+        return "".join(part.text for part in self.parts if isinstance(part, Text | Summary))
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The tool calls of the message, in order."""
+        return tuple(part for part in self.parts if isinstance(part, ToolCall))
+
+    @property
+    def results(self) -> tuple[ToolResult, ...]:
+        """The tool results of the message, in order."""
+        return tuple(part for part in self.parts if isinstance(part, ToolResult))
+
+
+def user(text: str) -> Message:
+    """Make a user message of one text."""
+    return Message("user", (Text(text),))
+
+
+def assistant(*parts: Part | str) -> Message:
+    """Make an assistant message; strings become text parts."""
+    return Message("assistant", tuple(Text(p) if isinstance(p, str) else p for p in parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one request or of many. `input` includes `cache_read` and `cache_write`; `output` includes `reasoning`.
+
+    `estimated` is true where the provider reported nothing and we guessed.
+    """
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+    estimated: bool = False
+
+    def __add__(self, other: Usage) -> Usage:
+        """Sum field by field; a sum with a guess in it is a guess."""
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+            self.reasoning + other.reasoning,
+            self.estimated or other.estimated,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A change to what the model sees: each message named in `changes` is shown as the messages beside it.
+
+    An empty tuple hides a message. `by` names who decided, `why` is one sentence for the person,
+    `undoes` the id of a decision that no longer holds.
+    """
+
+    by: str
+    why: str
+    changes: Mapping[str, tuple[Message, ...]] = field(default_factory=dict)
+    undoes: str = ""
+    id: str = field(default_factory=lambda: uuid.uuid4().hex, repr=False)
+
+
+Entry: TypeAlias = Message | Decision
+
+
+class Transcript:
+    """The complete, append-only record of a conversation. One writer at a time."""
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        """Start from `entries` as loaded from a store, in order; even from a log that was cut short."""
+        self._entries: list[Entry] = []
+        self._messages: list[Message] = []
+        self._decisions: list[Decision] = []
+        self._open: dict[str, ToolCall] = {}
+        self._orderly = True
+        for entry in entries:
+            self.append(entry)
+
+    def append(self, entry: Entry) -> None:
+        """Add a message or a decision at the end; the only way to change a transcript."""
+        self._entries.append(entry)
+        if isinstance(entry, Decision):
+            self._decisions.append(entry)
+            return
+        self._orderly = self._orderly and self._follows_the_rule(entry)
+        self._messages.append(entry)
+        for result in entry.results:
+            self._open.pop(result.call_id, None)
+        self._open.update((call.id, call) for call in entry.calls)
+
+    def _follows_the_rule(self, message: Message) -> bool:
+        answered = [result.call_id for result in message.results]
+        ids = [call.id for call in message.calls]
+        return answered == list(self._open) and len(set(ids)) == len(ids) and not (answered and ids)
+
+    def dangling(self) -> list[ToolCall]:
+        """List the calls that no result answers yet, in order."""
+        return list(self._open.values())
+
+    def live(self) -> tuple[Message, ...]:
+        """Return what the model will see: the record with its decisions applied and every call answered."""
+        if self._orderly and not self._decisions and not self._open:
+            return tuple(self._messages)
+        return tuple(paired(self._decided()))
+
+    def _decided(self) -> Iterator[Message]:
+        undone: set[str] = set()
+        for decision in reversed(self._decisions):
+            if decision.undoes and decision.id not in undone:
+                undone.add(decision.undoes)
+        changes: dict[str, tuple[Message, ...]] = {}
+        for decision in self._decisions:
+            if decision.id not in undone:
+                changes.update(decision.changes)
+        for message in self._messages:
+            yield from changes.get(message.id, (message,))
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Everything ever appended, messages and decisions, in order."""
+        return tuple(self._entries)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """Every message ever appended, whether or not the model still sees it."""
+        return tuple(self._messages)
+
+    def __len__(self) -> int:
+        """Count the entries."""
+        return len(self._entries)
+
+
+def paired(messages: Iterable[Message]) -> Iterator[Message]:
+    """Yield the messages with each call answered once, in call order, right after the message that made it.
+
+    A late result is moved up, a second one and one without a call are left out, and a call that
+    nothing answers gets an error result that doesn't claim to know whether it ran. The stand-in is
+    the same at every call, so the bytes of a request don't change from turn to turn.
+    """
+    record = list(messages)
+    results: dict[str, deque[tuple[int, ToolResult]]] = {}
+    for index, message in enumerate(record):
+        for result in message.results:
+            results.setdefault(result.call_id, deque()).append((index, result))
+    for index, message in enumerate(record):
+        kept = tuple(part for part in message.parts if not isinstance(part, ToolResult))
+        if kept:
+            yield message if len(kept) == len(message.parts) else replace(message, parts=kept)
+        if message.calls:
+            answers = tuple(_answer(call, results.get(call.id), index) for call in message.calls)
+            following = record[index + 1] if index + 1 < len(record) else message
+            as_recorded = following.parts == answers
+            yield following if as_recorded else Message("tool", answers, f"{message.id}-results", message.at)
+
+
+def _answer(call: ToolCall, found: deque[tuple[int, ToolResult]] | None, after: int) -> ToolResult:
+    while found:
+        index, result = found.popleft()
+        if index > after:
+            return result
+    return ToolResult(call.id, (Text(INTERRUPTED),), is_error=True)
+
+
+def parse_arguments(raw: str) -> dict[str, object]:
+    """Read a call's argument text strictly: one JSON object, with nothing guessed or repaired.
+
+    Blank text and `null` mean no arguments, since that is how providers send a call of a tool without
+    parameters. Raises ValueError, with the position, for anything else that is not an object: broken
+    or cut JSON, a list, a number, NaN, a key given twice.
+    """
+    text = raw.strip()
+    if not text:
+        return {}
+    value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_twins)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ValueError(f"the arguments are {_json_name(value)}; send a JSON object")  # noqa: TRY004
+    return value
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _no_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = {clean(key): clean(value) if isinstance(value, str) else value for key, value in pairs}
+    if len(found) < len(pairs):
+        raise ValueError("a key is given twice")
+    return found
+
+
+def _json_name(value: object) -> str:
+    return {list: "a list", str: "a string", bool: "a boolean"}.get(type(value), "a number")
+
+
+def encode(entry: Entry) -> dict[str, object]:
+    """Turn a message or a decision into plain JSON data; `decode` turns it back, equal."""
+    if isinstance(entry, Decision):
+        changes = {key: [encode(message) for message in shown] for key, shown in entry.changes.items()}
+        return {
+            "kind": "decision",
+            "by": entry.by,
+            "why": entry.why,
+            "changes": changes,
+            "undoes": entry.undoes,
+            "id": entry.id,
+        }
+    parts = [_encode_part(part) for part in entry.parts]
+    return {"kind": "message", "role": entry.role, "parts": parts, "id": entry.id, "at": entry.at.isoformat()}
+
+
+def decode(data: Mapping[str, object]) -> Entry:
+    """Rebuild what `encode` made. Raises ValueError for data that it did not make."""
+    try:
+        if data["kind"] == "decision":
+            changes = {key: tuple(decode(m) for m in shown) for key, shown in data["changes"].items()}  # type: ignore[attr-defined]
+            return Decision(data["by"], data["why"], changes, data["undoes"], data["id"])  # type: ignore[arg-type]
+        if data["kind"] == "message":
+            parts = tuple(_decode_part(part) for part in data["parts"])  # type: ignore[attr-defined]
+            return Message(data["role"], parts, data["id"], datetime.fromisoformat(data["at"]))  # type: ignore[arg-type]
+    except (KeyError, TypeError, AttributeError) as fault:
+        raise ValueError(f"not a transcript entry: {fault!r}") from fault
+    raise ValueError(f"not a transcript entry: kind {data['kind']!r}")
+
+
+def _encode_part(part: Part) -> dict[str, object]:
+    data: dict[str, object] = {"kind": part.kind}
+    for item in fields(part):
+        value = getattr(part, item.name)
+        if isinstance(value, bytes):
+            value = base64.b64encode(value).decode()
+        elif isinstance(value, tuple):
+            value = [_encode_part(inner) for inner in value]
+        data[item.name] = value
+    return data
+
+
+def _decode_part(data: Mapping[str, object]) -> Part:
+    values = {key: value for key, value in data.items() if key != "kind"}
+    kind = PARTS[str(data["kind"])]
+    if kind is Image:
+        values["data"] = base64.b64decode(str(values["data"]))
+    if kind is ToolResult:
+        values["content"] = tuple(_decode_part(part) for part in values["content"])  # type: ignore[attr-defined]
+    return kind(**values)  # type: ignore[arg-type]

@@ -1,0 +1,185 @@
+"""The five sockets: everything that plugs into a run has one of these shapes. Book chapter 2.
+
+    model layer     (request, run, proceed) -> Reply        retry, fallback, budget, cache marks
+    tool gate       (call, run, proceed) -> ToolResult      permission, repeats, idempotency, trust
+    prepare step    (request, run) -> Request               accounting, masking, compaction
+    accept check    (reply, run) -> str | None              None: done; text: what is missing
+    listener        (event) -> None                         journal, view, tracer (see events.py)
+
+A layer and a gate have the shape of what they wrap: they may look, change what they pass on, answer
+themselves, or call `proceed` again. State of one run hangs on its `Run`, never on a layer, so that
+one layer can serve many runs at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
+
+from harness_nb.errors import Reason
+from harness_nb.events import (
+    DecisionMade,
+    Event,
+    Listener,
+    MessageAdded,
+    TextDelta,
+    ToolStarted,
+    TurnEnded,
+    TurnRestarted,
+    TurnStarted,
+)
+from harness_nb.messages import Decision, Entry, Message, ToolCall, ToolResult, Transcript, Usage
+
+Effect = Literal["read", "write", "network", "mutate", "spend"]
+"""What a tool may do: look, change the workspace, talk to the outside, change the outside, cost money."""
+
+Stop = Literal["end", "calls", "length", "pause", "refusal", "other"]
+"""Why a model stopped: finished, wants tools, output limit, paused by the provider, declined, something new."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """What a model is told of a tool, and what gates know of it. No `effects` means undeclared, not harmless."""
+
+    name: str
+    description: str
+    input_schema: Mapping[str, object]
+    effects: frozenset[Effect] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """All that a model sees this turn; `max_output` is in tokens, None for the provider's own limit."""
+
+    instructions: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    max_output: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One whole turn of a model. `detail` holds the provider's words on why it stopped, if it had any."""
+
+    message: Message
+    usage: Usage = field(default_factory=Usage)
+    stop: Stop = "end"
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call whose arguments have been read and found valid: what gates decide on, and exactly what runs."""
+
+    id: str
+    arguments: Mapping[str, object]
+    spec: ToolSpec
+
+
+def _silent(_: Event) -> None:
+    pass
+
+
+class Run:
+    """One run: its transcript, its listener, its counters, and a place for the state of layers.
+
+    `Run(earlier.transcript)` continues a conversation. `stop()` ends the run with reason
+    `interrupted` from anywhere on its event loop.
+    """
+
+    def __init__(self, transcript: Transcript | None = None, listener: Listener = _silent) -> None:
+        """Start a new conversation unless a transcript is given."""
+        self.id = uuid.uuid4().hex[:12]
+        self.transcript = transcript if transcript is not None else Transcript()
+        self.turn = 0
+        self.usage = Usage()
+        self.started: set[str] = set()
+        """Ids of the calls of this turn whose tool's body has begun."""
+        self.state: dict[object, object] = {}
+        self.work: asyncio.Task[tuple[Reason, str]] | None = None
+        self._listener = listener
+        self._pieces: list[str] = []
+
+    @property
+    def partial(self) -> str:
+        """The text streamed in a turn that is not complete yet."""
+        return "".join(self._pieces)
+
+    def emit(self, event: Event) -> None:
+        """Tell the listener, and keep count of what an interrupt would cut off."""
+        match event:
+            case TextDelta(text):
+                self._pieces.append(text)
+            case TurnStarted() | TurnRestarted() | TurnEnded():
+                self._pieces.clear()
+            case ToolStarted(call):
+                self.started.add(call.id)
+            case _:
+                pass
+        self._listener(event)
+
+    def append(self, entry: Entry) -> None:
+        """Add to the transcript and say so: the only way the record of a run grows."""
+        self.transcript.append(entry)
+        self.emit(DecisionMade(entry) if isinstance(entry, Decision) else MessageAdded(entry))
+
+    def stop(self) -> None:
+        """End the run now; calls in flight are answered honestly. Does nothing when it is over."""
+        if self.work is not None:
+            self.work.cancel()
+
+
+class Model(Protocol):
+    """Answers a request: streams deltas to `run.emit`, returns the whole turn or raises ProviderError."""
+
+    @property
+    def name(self) -> str:
+        """The model's name for people, e.g. `claude-sonnet-5-5` or `qwen2.5-coder-0.5b · local, small`."""
+        ...
+
+    def __call__(self, request: Request, run: Run) -> Awaitable[Reply]:
+        """Ask once."""
+        ...
+
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+Ask: TypeAlias = Callable[[Item, Run], Awaitable[Answer]]
+Proceed: TypeAlias = Callable[[Item], Awaitable[Answer]]
+Layer: TypeAlias = Callable[[Item, Run, Proceed[Item, Answer]], Awaitable[Answer]]
+
+ModelLayer: TypeAlias = Layer[Request, Reply]
+Gate: TypeAlias = Layer[Call, ToolResult]
+Dispatch: TypeAlias = Callable[[ToolCall, Run], Awaitable[ToolResult]]
+Prepare: TypeAlias = Callable[[Request, Run], Request | Awaitable[Request]]
+Accept: TypeAlias = Callable[[Reply, Run], str | None | Awaitable[str | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Layered(Generic[Item, Answer]):
+    """A model or a tool with layers round it, called like what it wraps; the first layer is outermost."""
+
+    core: Ask[Item, Answer]
+    layers: tuple[Layer[Item, Answer], ...]
+
+    @property
+    def name(self) -> str:
+        """The name of what is inside."""
+        return str(getattr(self.core, "name", "model"))
+
+    def __call__(self, item: Item, run: Run) -> Awaitable[Answer]:
+        """Give the item to the outermost layer, which proceeds inwards as it sees fit."""
+        return self._enter(0, item, run)
+
+    def _enter(self, depth: int, item: Item, run: Run) -> Awaitable[Answer]:
+        if depth == len(self.layers):
+            return self.core(item, run)
+        return self.layers[depth](item, run, lambda inner: self._enter(depth + 1, inner, run))
+
+
+def layered(core: Ask[Item, Answer], *layers: Layer[Item, Answer]) -> Layered[Item, Answer]:
+    """Wrap `core` in layers: `layered(model, retrying(), budget)`."""
+    return Layered(core, layers)

@@ -1,0 +1,1 @@
+"""Tools that ship with the harness. Book chapters 4 and 11."""
