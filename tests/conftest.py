@@ -65,3 +65,12 @@ def desk(lab, chromium):
     opened = Desk(lab, chromium)
     yield opened
     opened.clear()
+
+
+@pytest.fixture(params=["newest", "6.31"])
+def kernel(request, tmp_path):
+    """A real kernel with harness_nb in it: `kernel.execute("1 + 1").text`; once per ipykernel supported."""
+    from kernel.rig import running
+
+    with running(request.param, tmp_path) as started:
+        yield started
