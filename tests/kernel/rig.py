@@ -15,7 +15,7 @@ from pathlib import Path
 from queue import Empty
 from typing import Any, TypeVar
 
-from jupyter_client.blocking import BlockingKernelClient
+from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 
