@@ -25,6 +25,14 @@ def _refuse_outside(event: str, arguments: tuple[object, ...]) -> None:
 sys.addaudithook(_refuse_outside)
 
 
+def pytest_terminal_summary(terminalreporter):
+    """Show what the shows and the bench printed: their figures are for a person to judge."""
+    for report in terminalreporter.getreports("passed"):
+        if report.nodeid.startswith(("tests/shows/", "tests/bench/")) and (said := report.capstdout.strip()):
+            terminalreporter.section(report.nodeid, sep="-")
+            terminalreporter.line(said)
+
+
 @pytest.fixture(autouse=True)
 def _walls(request):
     global _outside_allowed  # noqa: PLW0603 - an audit hook cannot be taken off, only told
@@ -51,9 +59,12 @@ def lab(tmp_path_factory):
 @pytest.fixture(scope="module")
 def chromium():
     """A browser for one module: Playwright's event loop must not outlive it, or async tests could not run."""
-    from browser.lab import chromium as started
+    from browser.lab import browser_path, browsing
 
-    with started() as browser:
+    path = browser_path()
+    if path is None and not os.environ.get("CI"):
+        pytest.skip("no Chromium on this machine")
+    with browsing(path) as browser:
         yield browser
 
 

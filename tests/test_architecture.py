@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "harness_nb"
-SPINE = ("errors", "messages", "results", "events", "seams", "schema", "tools", "agent")
+SPINE = ("errors", "messages", "events", "seams", "schema", "results", "tools", "agent")
 """In reading order: each may import those before it."""
 SHELL = ("recipes", "jupyter", "cli")
 """In this order, too; they may import every leaf, and no leaf may import them."""

@@ -292,13 +292,15 @@ def _answering(server: subprocess.Popen[bytes], folder: Path, root: Path, log: P
     raise RuntimeError(message)
 
 
+def browser_path() -> str | None:
+    """Where this machine keeps Chromium, if anywhere."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return next((path for name in names if (path := shutil.which(name))), None)
+
+
 @contextmanager
-def chromium() -> Iterator[Browser]:
-    """Start the Chromium on the path."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path is None:
-        message = "No Chromium on the path. Install it (`apt-get install chromium`) or deselect with -m 'not browser'."
-        raise RuntimeError(message)
+def browsing(path: str | None) -> Iterator[Browser]:
+    """Run this Chromium, headless."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
         try:

@@ -204,5 +204,7 @@ def _python(version: str) -> Path:
 
 
 def _uv(*arguments: str) -> None:
-    done = subprocess.run(["uv", *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [os.environ.get("UV", "uv"), *arguments], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
