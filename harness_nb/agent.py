@@ -12,7 +12,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TypeVar
 
@@ -137,6 +137,7 @@ class Agent:
         for step in self.prepare:
             request = await settled(step(request, run))
         reply = await self.model(request, run)
+        reply = replace(reply, message=run.transcript.distinct(reply.message))
         run.usage += reply.usage
         if reply.message.parts:
             run.append(reply.message)

@@ -221,6 +221,7 @@ class Transcript:
         self._messages: list[Message] = []
         self._decisions: list[Decision] = []
         self._open: dict[str, ToolCall] = {}
+        self._call_ids: set[str] = set()
         self._orderly = True
         for entry in entries:
             self.append(entry)
@@ -236,6 +237,23 @@ class Transcript:
         for result in entry.results:
             self._open.pop(result.call_id, None)
         self._open.update((call.id, call) for call in entry.calls)
+        self._call_ids.update(call.id for call in entry.calls)
+
+    def distinct(self, message: Message) -> Message:
+        """Return the message with call ids that no other call has: servers leave them blank or repeat them."""
+        own: set[str] = set()
+
+        def fresh(part: Part) -> Part:
+            if not isinstance(part, ToolCall):
+                return part
+            made, number = part.id, 2
+            while not made or made in own or made in self._call_ids:
+                made, number = f"{part.id or 'call'}_{number}", number + 1
+            own.add(made)
+            return part if made == part.id else replace(part, id=made)
+
+        parts = tuple(fresh(part) for part in message.parts)
+        return message if parts == message.parts else replace(message, parts=parts)
 
     def _follows_the_rule(self, message: Message) -> bool:
         answered = [result.call_id for result in message.results]

@@ -15,21 +15,25 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from harness_nb.errors import Reason
 from harness_nb.events import (
+    CallDelta,
     DecisionMade,
     Event,
     Listener,
     MessageAdded,
     TextDelta,
+    ThinkingDelta,
     ToolStarted,
     TurnEnded,
     TurnRestarted,
     TurnStarted,
+    fan_out,
 )
 from harness_nb.messages import Decision, Entry, Message, ToolCall, ToolResult, Transcript, Usage
 
@@ -96,6 +100,8 @@ class Run:
         self.transcript = transcript if transcript is not None else Transcript()
         self.turn = 0
         self.usage = Usage()
+        self.streamed = False
+        """Whether this turn has shown anything: a layer that asks again must then emit TurnRestarted first."""
         self.started: set[str] = set()
         """Ids of the calls of this turn whose tool's body has begun."""
         self.state: dict[object, object] = {}
@@ -113,13 +119,27 @@ class Run:
         match event:
             case TextDelta(text):
                 self._pieces.append(text)
+                self.streamed = True
+            case ThinkingDelta() | CallDelta():
+                self.streamed = True
             case TurnStarted() | TurnRestarted() | TurnEnded():
                 self._pieces.clear()
+                self.streamed = False
             case ToolStarted(call):
                 self.started.add(call.id)
             case _:
                 pass
         self._listener(event)
+
+    @contextmanager
+    def overheard(self, listener: Listener) -> Iterator[None]:
+        """Tell `listener` every event too while this lasts: how a layer hears what the model streams."""
+        before = self._listener
+        self._listener = fan_out(before, listener)
+        try:
+            yield
+        finally:
+            self._listener = before
 
     def append(self, entry: Entry) -> None:
         """Add to the transcript and say so: the only way the record of a run grows."""
