@@ -54,6 +54,9 @@ class Lab:
         """Copy a notebook into the served folder, or make one of these code cells; return its name."""
         if isinstance(source, Path):
             name = name or source.name
+            if source.parent == ROOT / "notebooks":  # lessons come with what they import and read
+                unwanted = shutil.ignore_patterns("*.ipynb", ".*", "__pycache__")
+                shutil.copytree(source.parent, self.root, ignore=unwanted, dirs_exist_ok=True)
             shutil.copy(source, self.root / name)
             return name
         name = name or f"notebook_{len(list(self.root.glob('*.ipynb')))}.ipynb"
