@@ -1,0 +1,154 @@
+"""The command line: `harness-nb lab | demo | setup`. Everything heavy is imported inside its command."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness_nb.errors import HarnessError, UsageError
+from harness_nb.events import (
+    Event,
+    Notice,
+    RetryWaiting,
+    RunEnded,
+    RunStarted,
+    TextDelta,
+    ToolFinished,
+    TurnRestarted,
+)
+
+if TYPE_CHECKING:
+    from harness_nb.providers.local.sources import Progress
+
+WELCOME = "00_welcome.ipynb"
+
+commands = typer.Typer(
+    help="An agent harness that lives in a notebook.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def main() -> None:
+    """Run a command; what goes wrong is one sentence and exit code 1."""
+    try:
+        commands()
+    except HarnessError as fault:
+        print(f"harness-nb: {fault}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+@commands.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def lab(context: typer.Context) -> None:
+    """Open JupyterLab on the welcome notebook. Further options go to JupyterLab, e.g. --no-browser."""
+    if find_spec("jupyterlab") is None or find_spec("ipykernel") is None:
+        raise UsageError("JupyterLab is not installed here. Install it: pip install 'harness-nb[all]'")
+    root = ["--allow-root"] if getattr(os, "geteuid", lambda: 1)() == 0 else []  # a container's user
+    command = [sys.executable, "-m", "jupyterlab", str(notebooks() / WELCOME), *root, *context.args]
+    _become(command)
+
+
+@commands.command()
+def setup(
+    model: Annotated[str, typer.Option(help="A local model's name, e.g. qwen2.5-coder-1.5b.")] = "",
+) -> None:
+    """Fetch the embedded model's weights into this user's cache, once."""
+    if find_spec("xllamacpp") is None:
+        raise UsageError(
+            "The embedded engine is not installed here. Install it: pip install 'harness-nb[local]'"
+        )
+    from harness_nb.providers.local.known import choose
+    from harness_nb.providers.local.weights import fetch, find
+
+    chosen = choose(model)
+    if isinstance(chosen, Path):
+        print(f"{chosen} is on this machine already.")
+        return
+    path = find(chosen)
+    if path is None:
+        with _bar(f"Fetching {chosen.name}") as progress:
+            path = fetch(chosen, progress)
+    print(f"{chosen.name} is ready: {path}")
+
+
+@contextmanager
+def _bar(words: str) -> Iterator[Progress]:
+    """Show how far a download has come."""
+    from tqdm import tqdm
+
+    with tqdm(desc=words, unit="B", unit_scale=True) as bar:
+
+        def progress(so_far: int, total: int) -> None:
+            bar.total = total
+            bar.update(so_far - bar.n)
+
+        yield progress
+
+
+def _become(command: list[str]) -> None:
+    """Hand the terminal to another program, so that Ctrl+C and its exit code are its own."""
+    if os.name == "posix":
+        os.execv(command[0], command)  # noqa: S606 - no shell is wanted
+    raise typer.Exit(subprocess.call(command))
+
+
+def notebooks() -> Path:
+    """The folder with the notebooks: a clone's own, or else a working copy under the current folder."""
+    clone = Path(__file__).parents[1] / "notebooks"
+    if (clone / WELCOME).is_file():
+        return clone
+    shipped = Path(sys.prefix, "share", "harness-nb", "notebooks")
+    if not (shipped / WELCOME).is_file():
+        raise UsageError(
+            "The notebooks are missing here. Reinstall: pip install --force-reinstall harness-nb"
+        )
+    copy = Path.cwd() / "harness-nb"
+    for path in shipped.rglob("*"):
+        target = copy / path.relative_to(shipped)
+        if path.is_file() and not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, target)
+    return copy
+
+
+def tell(event: Event) -> None:
+    """Print an event as a terminal shows a run: the answer as it streams, one line for all else."""
+    match event:
+        case RunStarted(model=model):
+            print(f"Model: {model}\n")
+        case TextDelta(text):
+            print(text, end="", flush=True)
+        case ToolFinished(call, result, seconds):
+            outcome = "failed: " if result.is_error else ""
+            print(f"\n  {call.name}({call.raw}) -> {outcome}{_short(result.text)}  [{seconds:.1f} s]\n")
+        case TurnRestarted(why) | Notice(why):
+            print(f"\n  {why}")
+        case RetryWaiting(seconds, attempt, attempts, why):
+            print(f"\n  {why} Trying again in {seconds:.1f} s (attempt {attempt + 1} of {attempts}).")
+        case RunEnded("done", _, turns, usage):
+            print(f"\n\nDone in {turns} turns, {usage.input + usage.output:,} tokens.")
+        case RunEnded(_, detail):
+            print(f"\n\n{detail}")
+        case _:
+            pass
+
+
+def _short(text: str, most: int = 200) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+if __name__ == "__main__":
+    main()
