@@ -4,14 +4,15 @@ import subprocess
 import sys
 
 import pytest
+from kernel.rig import OLDER, python_of
 
 from harness_nb import cli
 from harness_nb.events import Notice, RetryWaiting, RunEnded, RunStarted, TextDelta, ToolFinished
 from harness_nb.messages import Text, ToolCall, ToolResult, Usage
 
 
-def harness_nb(*arguments, cwd=None):
-    command = [sys.executable, "-m", "harness_nb.cli", *arguments]
+def harness_nb(*arguments, cwd=None, python=sys.executable):
+    command = [str(python), "-m", "harness_nb.cli", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
 
 
@@ -32,6 +33,15 @@ def test_a_file_needs_no_fetching(tmp_path):
     (tmp_path / "mine.gguf").touch()
     done = harness_nb("setup", "--model", "mine.gguf", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "mine.gguf is on this machine already.\n")
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize(("command", "extra"), [("lab", "all"), ("setup", "local")])
+def test_without_its_extra_a_command_says_what_to_install(command, extra):
+    """The environment with the older kernel has the core alone."""
+    done = harness_nb(command, python=python_of(OLDER))
+    assert done.returncode == 1
+    assert done.stderr.endswith(f"Install it: pip install 'harness-nb[{extra}]'\n")
 
 
 def test_a_clone_opens_its_own_notebooks():

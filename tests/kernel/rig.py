@@ -169,7 +169,7 @@ def running(version: str, folder: Path) -> Iterator[Kernel]:
     """Start a kernel of this version; its connection file and IPython's own files go into the folder."""
     spec = folder / "kernels" / "rig"
     spec.mkdir(parents=True)
-    argv = [str(_python(version)), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    argv = [str(python_of(version)), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     (spec / "kernel.json").write_text(
         json.dumps({"argv": argv, "display_name": version, "language": "python"})
     )
@@ -188,7 +188,7 @@ def running(version: str, folder: Path) -> Iterator[Kernel]:
         manager.shutdown_kernel(now=True)
 
 
-def _python(version: str) -> Path:
+def python_of(version: str) -> Path:
     """The Python of the environment with this ipykernel, made on first use with the core package only."""
     if version == NEWEST:
         return Path(sys.executable)
