@@ -59,7 +59,7 @@ def lab(tmp_path_factory):
 @pytest.fixture(scope="module")
 def chromium():
     """A browser for one module: Playwright's event loop must not outlive it, or async tests could not run."""
-    from browser.lab import browser_path, browsing
+    from browser.desk import browser_path, browsing
 
     path = browser_path()
     if path is None and not os.environ.get("CI"):
@@ -71,7 +71,7 @@ def chromium():
 @pytest.fixture
 def desk(lab, chromium):
     """Opens notebooks: `desk.open(["print(1)"]).run(0)`; its pages and kernels end with the test."""
-    from browser.lab import Desk
+    from browser.desk import Desk
 
     opened = Desk(lab, chromium)
     yield opened

@@ -45,6 +45,7 @@ def test_a_button_in_an_output_can_be_pressed(desk):
     notebook.run(0)
     notebook.press("Go", 0)
     notebook.output(0).get_by_role("button", name="Gone").wait_for()
+    assert notebook.faults == []
 
 
 def test_a_saved_notebook_reopens_trusted_and_its_copy_does_not(desk):
