@@ -76,14 +76,14 @@ def _grouped(value: object) -> str:
 
 def _prose(value: object) -> str:
     """Escape a value for HTML; words between backticks become code."""
-    pieces = html.escape(_grouped(value)).split("`")
+    pieces = html.escape(_grouped(value)).replace("\n", "<br>").split("`")
     if len(pieces) % 2 == 0:
         return "`".join(pieces)
     return "".join(f"<code>{piece}</code>" if index % 2 else piece for index, piece in enumerate(pieces))
 
 
 def _columns(rows: list[list[object]]) -> str:
-    texts = [[_grouped(value) for value in row] for row in rows]
+    texts = [[_grouped(value).replace("\n", " / ") for value in row] for row in rows]
     widths = [max(len(text) for text in column) for column in zip(*texts, strict=True)]
     lines = ("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in texts)
     return "\n".join(line.rstrip() for line in lines)

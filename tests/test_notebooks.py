@@ -82,7 +82,7 @@ def test_a_lesson_has_the_fixed_shape(path):
 @each_chapter
 def test_a_lesson_is_one_sitting(path):
     notebook = read(path)
-    lines = sorted(len(cell.source.splitlines()) for cell in code(notebook))
+    lines = sorted(sum(bool(line.strip()) for line in cell.source.splitlines()) for cell in code(notebook))
     assert 35 <= len(notebook.cells) - 2 <= 60
     assert 1200 <= len(prose(notebook).split()) <= 2000
     assert 3 <= lines[len(lines) // 2] <= 6
