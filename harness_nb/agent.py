@@ -18,9 +18,9 @@ from typing import TypeVar
 
 from harness_nb.errors import HarnessError, ProviderError, Reason, RunStop
 from harness_nb.events import Notice, RunEnded, RunStarted, ToolFinished, TurnEnded, TurnStarted
-from harness_nb.messages import INTERRUPTED, Message, Text, ToolCall, ToolResult, Transcript, Usage, user
+from harness_nb.messages import INTERRUPTED, Message, ToolCall, ToolResult, Transcript, Usage, assistant, user
 from harness_nb.seams import Accept, Dispatch, Gate, Model, Prepare, Reply, Request, Run
-from harness_nb.tools import Toolbox, refused
+from harness_nb.tools import Toolbox, being_cancelled, refused
 
 ORDERED = frozenset({"write", "mutate", "spend"})
 """Tools that declare one of these effects run alone, in call order; all others run side by side."""
@@ -30,6 +30,9 @@ GO_ON = (
     "Your reply was cut off by the output limit. Go on exactly where it stopped, without repeating anything."
 )
 NO_ANSWER = "Your last reply was empty. Give your answer, or call a tool."
+GRACE = 0.75
+"""Seconds that an async tool has to clean up when the run is stopped."""
+
 STOPPED_TEXT = "[interrupted here by the user]"
 
 Value = TypeVar("Value")
@@ -84,38 +87,41 @@ class Agent:
     async def run(self, prompt: str | Message | None = None, run: Run | None = None) -> Outcome:
         """Run until there is an answer or a named reason to end; None goes on from the transcript as it is.
 
-        A provider's failure is an outcome with reason `error`, not an exception: the record comes
-        back either way. `Run.stop` ends it with reason `interrupted`. If the task itself is
-        cancelled, the record is made valid, RunEnded is emitted, and the cancellation goes on.
+        A failure of the provider or of a listener is an outcome with reason `error`, not an exception:
+        the record comes back either way. `Run.stop` ends it with reason `interrupted`. If the task
+        itself is cancelled, the record is made valid, RunEnded is emitted, and the cancellation goes on.
         """
         run = run or Run()
-        run.emit(RunStarted(run.id, self.model.name, self.limits.turns))
-        answer_open_calls(run)
-        if prompt is not None:
-            run.append(user(prompt) if isinstance(prompt, str) else prompt)
         progress = _Progress()
-        run.work = work = asyncio.create_task(self._turns(run, progress))
-        error: HarnessError | None = None
         reason: Reason = "error"
         detail = ""
+        error: HarnessError | None = None
         try:
-            reason, detail = await work
+            run.emit(RunStarted(run.id, self.model.name, self.limits.turns))
+            answer_open_calls(run)
+            if prompt is not None:
+                run.append(user(prompt) if isinstance(prompt, str) else prompt)
+            run.work = asyncio.create_task(self._turns(run, progress))
+            reason, detail = await run.work
         except RunStop as stop:
-            reason, detail = stop.reason, stop.detail
+            reason, detail, error = stop.reason, stop.detail, stop if stop.reason == "error" else None
         except ProviderError as fault:
             error, detail = fault, str(fault)
         except asyncio.CancelledError:
             reason, detail = "interrupted", "Stopped by the user."
-            _keep_partial(run, progress)
-            if (task := asyncio.current_task()) is not None and task.cancelling():
+            if being_cancelled():
                 raise
+            if run.work is not None and not run.work.cancelling():  # nobody asked for it
+                reason, detail = "error", "A model, a step or a check cancelled itself."
+                error = HarnessError(detail)
         except Exception as fault:
             detail = f"{type(fault).__name__}: {fault}"
             raise
         finally:
             run.work = None
-            answer_open_calls(run)
-            run.emit(RunEnded(reason, detail, run.turn, run.usage))
+            failed = _close(run, progress, reason, detail)
+        if failed is not None and error is None:
+            reason, detail, error = "error", failed.detail, failed
         return Outcome(progress.text, reason, detail, run.turn, run.usage, run.transcript, error=error)
 
     async def _turns(self, run: Run, progress: _Progress) -> tuple[Reason, str]:
@@ -125,8 +131,13 @@ class Agent:
             if reply.message.calls:
                 progress.pieces.clear()
                 await self._act(reply, run, dispatch)
-            elif ended := await self._next(reply, run, progress):
+                ended = self._cut_short(reply, progress)
+            else:
+                ended = await self._next(reply, run, progress)
+            if ended:
                 return ended
+            if being_cancelled():  # what we awaited swallowed the stop
+                raise asyncio.CancelledError
         return "turns", f"The run reached its limit of {self.limits.turns} turns."
 
     async def _ask(self, run: Run) -> Reply:
@@ -144,11 +155,20 @@ class Agent:
         run.emit(TurnEnded(run.turn, reply.usage, reply.stop))
         return reply
 
+    def _cut_short(self, reply: Reply, progress: _Progress) -> tuple[Reason, str] | None:
+        """Bound how often calls that the output limit cut off may be sent again."""
+        progress.nudges += reply.stop == "length"
+        over = progress.nudges > self.limits.nudges
+        return (
+            ("incomplete", "The model's tool calls kept being cut off by the output limit.") if over else None
+        )
+
     async def _next(self, reply: Reply, run: Run, progress: _Progress) -> tuple[Reason, str] | None:
         """Decide what follows a reply without calls: None to ask again, or how the run ends."""
         text = reply.message.text
         match reply.stop:
             case "refusal":
+                progress.pieces.append(text)
                 return "refused", reply.detail or "The model declined to answer."
             case "pause":
                 progress.pauses += 1
@@ -166,10 +186,13 @@ class Agent:
         progress.pieces.append(text)
         if not progress.text.strip():
             return self._nudge(run, progress, NO_ANSWER, "The model gave no answer.")
+        whole = reply if progress.text == text else replace(reply, message=assistant(progress.text))
         for check in self.accept:
-            if missing := await settled(check(reply, run)):
-                progress.pieces.clear()
-                return self._nudge(run, progress, missing, f"The answer was not accepted: {missing}")
+            if missing := await settled(check(whole, run)):
+                ended = self._nudge(run, progress, missing, f"The answer was not accepted: {missing}")
+                if not ended:
+                    progress.pieces.clear()
+                return ended
         return "done", ""
 
     def _nudge(self, run: Run, progress: _Progress, words: str, otherwise: str) -> tuple[Reason, str] | None:
@@ -189,7 +212,7 @@ class Agent:
             else:
                 await self._dispatch_all(reply.message.calls, run, dispatch, answers)
         finally:
-            run.append(Message("tool", tuple(answers.of(call) for call in reply.message.calls)))
+            answers.close(reply.message.calls)
 
     async def _dispatch_all(
         self, calls: Sequence[ToolCall], run: Run, dispatch: Dispatch, answers: Answers
@@ -221,26 +244,34 @@ class _Progress:
 
 
 class Answers:
-    """The results of one turn's calls, as they come in; what is missing is answered honestly."""
+    """The results of one turn's calls, as they come in; what is missing at the end is answered honestly."""
 
     def __init__(self, run: Run) -> None:
         """Start with none."""
         self.began: dict[str, float] = {}
         self._run = run
         self._results: dict[str, ToolResult] = {}
+        self._closed = False
 
     def add(self, call: ToolCall, result: ToolResult, seconds: float) -> None:
-        """Take a result and tell the listeners."""
-        self._results[call.id] = result
-        self._run.emit(ToolFinished(call, result, seconds))
+        """Take a result and tell the listeners; one that comes too late is dropped."""
+        if not self._closed:
+            self._results[call.id] = result
+            self._run.emit(ToolFinished(call, result, seconds))
 
-    def of(self, call: ToolCall) -> ToolResult:
-        """Return the call's result, or say how far it came before the run was stopped."""
-        if call.id not in self._results:
-            seconds = time.perf_counter() - self.began.get(call.id, time.perf_counter())
-            ran = call.id in self._run.started
-            self.add(call, refused(call.id, interrupted_text(seconds) if ran else NEVER_RAN), seconds)
-        return self._results[call.id]
+    def close(self, calls: Sequence[ToolCall]) -> None:
+        """Append the results in call order, even if a listener fails; a call without one is told how far it came."""
+        missing = [call for call in calls if call.id not in self._results]
+        try:
+            for call in missing:
+                now = time.perf_counter()
+                seconds = now - self.began.get(call.id, now)
+                ran = call.id in self._run.started
+                self.add(call, refused(call.id, interrupted_text(seconds) if ran else NEVER_RAN), seconds)
+        finally:
+            self._closed = True
+            results = (self._results.get(call.id) or refused(call.id, INTERRUPTED) for call in calls)
+            self._run.append(Message("tool", tuple(results)))
 
 
 NEVER_RAN = "The run was stopped before this call was started. It did not run."
@@ -257,11 +288,28 @@ def answer_open_calls(run: Run) -> None:
         run.append(Message("tool", tuple(refused(call.id, INTERRUPTED) for call in calls)))
 
 
+def _close(run: Run, progress: _Progress, reason: Reason, detail: str) -> RunStop | None:
+    """Leave a valid record and say that the run is over; return the fault of a listener that could not hear it."""
+    steps: list[Callable[[], None]] = [
+        lambda: answer_open_calls(run),
+        lambda: run.emit(RunEnded(reason, detail, run.turn, run.usage)),
+    ]
+    if reason == "interrupted":
+        steps.insert(0, lambda: _keep_partial(run, progress))
+    failed = None
+    for step in steps:
+        try:
+            step()
+        except RunStop as stop:
+            failed = failed or stop
+    return failed
+
+
 def _keep_partial(run: Run, progress: _Progress) -> None:
     """Keep what had been streamed when the run was stopped, marked as cut."""
     if run.partial.strip():
         progress.pieces.append(run.partial)
-        run.append(Message("assistant", (Text(f"{run.partial.rstrip()}\n\n{STOPPED_TEXT}"),)))
+        run.append(assistant(f"{run.partial.rstrip()}\n\n{STOPPED_TEXT}"))
 
 
 def grouped(calls: Sequence[ToolCall], alone: Callable[[ToolCall], bool]) -> list[list[ToolCall]]:
@@ -276,15 +324,21 @@ def grouped(calls: Sequence[ToolCall], alone: Callable[[ToolCall], bool]) -> lis
 
 
 async def side_by_side(work: Sequence[Awaitable[None]]) -> None:
-    """Await all, to the end, even if one fails; then raise the first failure. Cancelled, all are."""
+    """Await all, to the end, even if one fails; then raise the first failure. Cancelled, all are.
+
+    One that doesn't end when cancelled is left behind after GRACE seconds, so that a stop is a stop.
+    """
     tasks = [asyncio.ensure_future(item) for item in work]
     try:
         await asyncio.wait(tasks)
     except asyncio.CancelledError:
         for task in tasks:
             task.cancel()
-        await asyncio.wait(tasks)
+        await asyncio.wait(tasks, timeout=GRACE)
         raise
+    finally:
+        for task in tasks:  # a second failure must not be reported as never looked at
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
     for task in tasks:
         task.result()
 

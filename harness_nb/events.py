@@ -154,7 +154,7 @@ Event: TypeAlias = (
 )
 
 Listener: TypeAlias = Callable[[Event], None]
-"""Hears every event of a run in order. It must be quick, and must not raise unless the run should end."""
+"""Hears every event of a run in order. It must be quick. If it raises, the run ends with reason `error`."""
 
 
 def fan_out(*listeners: Listener) -> Listener:

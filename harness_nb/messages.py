@@ -14,17 +14,21 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 Role = Literal["system", "user", "assistant", "tool"]
 
 REPLAY_LIMIT = 500_000
 """Longest argument text (characters) that is sent back to a model as it was; OpenAI refuses over 1,048,576."""
+
+DEPTH = 100
+"""Deepest nesting of a call's arguments; deeper text is an attack or an accident, and upsets JSON writers."""
 
 INTERRUPTED = "Interrupted before a result was recorded. The call may have run, in whole or in part: check before you repeat it."
 
@@ -241,24 +245,13 @@ class Transcript:
 
     def distinct(self, message: Message) -> Message:
         """Return the message with call ids that no other call has: servers leave them blank or repeat them."""
-        own: set[str] = set()
-
-        def fresh(part: Part) -> Part:
-            if not isinstance(part, ToolCall):
-                return part
-            made, number = part.id, 2
-            while not made or made in own or made in self._call_ids:
-                made, number = f"{part.id or 'call'}_{number}", number + 1
-            own.add(made)
-            return part if made == part.id else replace(part, id=made)
-
-        parts = tuple(fresh(part) for part in message.parts)
-        return message if parts == message.parts else replace(message, parts=parts)
+        return _distinct(message, self._call_ids)
 
     def _follows_the_rule(self, message: Message) -> bool:
         answered = [result.call_id for result in message.results]
-        ids = [call.id for call in message.calls]
-        return answered == list(self._open) and len(set(ids)) == len(ids) and not (answered and ids)
+        nothing_else = len(answered) == len(message.parts) and message.role == "tool"
+        fitting = answered == list(self._open) and bool(message.parts) and (nothing_else or not answered)
+        return fitting and (not message.calls or self.distinct(message) is message)
 
     def dangling(self) -> list[ToolCall]:
         """List the calls that no result answers yet, in order."""
@@ -300,32 +293,67 @@ class Transcript:
 def paired(messages: Iterable[Message]) -> Iterator[Message]:
     """Yield the messages with each call answered once, in call order, right after the message that made it.
 
-    A late result is moved up, a second one and one without a call are left out, and a call that
-    nothing answers gets an error result that doesn't claim to know whether it ran. The stand-in is
-    the same at every call, so the bytes of a request don't change from turn to turn.
+    A late result is moved up, a second one and one without a call are left out, a call id used before
+    is made distinct, and a call that nothing answers gets an error result that doesn't claim to know
+    whether it ran. All of it depends on earlier messages alone, so the bytes of a request don't change
+    from turn to turn.
     """
     record = list(messages)
-    results: dict[str, deque[tuple[int, ToolResult]]] = {}
+    answers = _matched(record)
+    taken: set[str] = set()
+    for index, recorded in enumerate(record):
+        message = _distinct(recorded, taken)
+        kept = tuple(part for part in message.parts if not isinstance(part, ToolResult))
+        if len(kept) == len(message.parts) and kept:
+            yield message
+        elif kept:
+            yield replace(message, parts=kept, role="user" if message.role == "tool" else message.role)
+        if message.calls:
+            taken.update(call.id for call in message.calls)
+            results = tuple(
+                _answer(call, answers.get((index, place))) for place, call in enumerate(message.calls)
+            )
+            following = record[index + 1] if index + 1 < len(record) else message
+            as_recorded = following.role == "tool" and following.parts == results
+            yield following if as_recorded else Message("tool", results, f"{message.id}-results", message.at)
+
+
+def _matched(record: list[Message]) -> dict[tuple[int, int], ToolResult]:
+    """Find the result of each call, keyed by its message's index and its place: the first after the call's last use of its id."""
+    found: dict[tuple[int, int], ToolResult] = {}
+    waiting: dict[str, deque[tuple[int, int]]] = {}
     for index, message in enumerate(record):
         for result in message.results:
-            results.setdefault(result.call_id, deque()).append((index, result))
-    for index, message in enumerate(record):
-        kept = tuple(part for part in message.parts if not isinstance(part, ToolResult))
-        if kept:
-            yield message if len(kept) == len(message.parts) else replace(message, parts=kept)
-        if message.calls:
-            answers = tuple(_answer(call, results.get(call.id), index) for call in message.calls)
-            following = record[index + 1] if index + 1 < len(record) else message
-            as_recorded = following.parts == answers
-            yield following if as_recorded else Message("tool", answers, f"{message.id}-results", message.at)
+            if places := waiting.get(result.call_id):
+                found[places.popleft()] = result
+        asked: dict[str, deque[tuple[int, int]]] = {}
+        for place, call in enumerate(message.calls):
+            asked.setdefault(call.id, deque()).append((index, place))
+        waiting |= asked
+    return found
 
 
-def _answer(call: ToolCall, found: deque[tuple[int, ToolResult]] | None, after: int) -> ToolResult:
-    while found:
-        index, result = found.popleft()
-        if index > after:
-            return result
-    return ToolResult(call.id, (Text(INTERRUPTED),), is_error=True)
+def _answer(call: ToolCall, found: ToolResult | None) -> ToolResult:
+    if found is None:
+        return ToolResult(call.id, (Text(INTERRUPTED),), is_error=True)
+    return found if found.call_id == call.id else replace(found, call_id=call.id)
+
+
+def _distinct(message: Message, taken: set[str]) -> Message:
+    """Return the message with every call id that is blank, taken or used twice in it made anew."""
+    own: set[str] = set()
+
+    def fresh(part: Part) -> Part:
+        if not isinstance(part, ToolCall):
+            return part
+        made, number = part.id, 2
+        while not made or made in own or made in taken:
+            made, number = f"{part.id or 'call'}_{number}", number + 1
+        own.add(made)
+        return part if made == part.id else replace(part, id=made)
+
+    parts = tuple(fresh(part) for part in message.parts)
+    return message if parts == message.parts else replace(message, parts=parts)
 
 
 def parse_arguments(raw: str) -> dict[str, object]:
@@ -335,10 +363,9 @@ def parse_arguments(raw: str) -> dict[str, object]:
     parameters. Raises ValueError, with the position, for anything else that is not an object: broken
     or cut JSON, a list, a number, NaN, a key given twice.
     """
-    text = raw.strip()
-    if not text:
+    if not raw.strip():
         return {}
-    value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_twins)
+    value = parse_json(raw)
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -346,12 +373,45 @@ def parse_arguments(raw: str) -> dict[str, object]:
     return value
 
 
+def parse_json(text: str) -> object:
+    """Read JSON as the standard has it; its strings come out clean. Raises ValueError.
+
+    Refused, though Python's own reader takes them: NaN, numbers too large for a float, a key given
+    twice, nesting deeper than DEPTH.
+    """
+    try:
+        value = json.loads(
+            text.strip(), parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_no_twins
+        )
+    except RecursionError:
+        raise ValueError(f"it is nested deeper than {DEPTH} levels") from None
+    return _cleaned(value, 0)
+
+
+def _cleaned(value: object, depth: int) -> object:
+    if depth > DEPTH:
+        raise ValueError(f"it is nested deeper than {DEPTH} levels")
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        return [_cleaned(inner, depth + 1) for inner in value]
+    if isinstance(value, dict):
+        return _no_twins([(clean(key), _cleaned(inner, depth + 1)) for key, inner in value.items()])
+    return value
+
+
 def _no_constant(name: str) -> object:
     raise ValueError(f"{name} is not JSON")
 
 
+def _finite(digits: str) -> float:
+    if math.isfinite(number := float(digits)):
+        return number
+    raise ValueError(f"{digits} is too large a number")
+
+
 def _no_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = {clean(key): clean(value) if isinstance(value, str) else value for key, value in pairs}
+    found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a key is given twice")
     return found
@@ -384,6 +444,8 @@ def decode(data: Mapping[str, object]) -> Entry:
             changes = {key: tuple(decode(m) for m in shown) for key, shown in data["changes"].items()}  # type: ignore[attr-defined]
             return Decision(data["by"], data["why"], changes, data["undoes"], data["id"])  # type: ignore[arg-type]
         if data["kind"] == "message":
+            if data["role"] not in get_args(Role):
+                raise ValueError(f"not a transcript entry: role {data['role']!r}")
             parts = tuple(_decode_part(part) for part in data["parts"])  # type: ignore[attr-defined]
             return Message(data["role"], parts, data["id"], datetime.fromisoformat(data["at"]))  # type: ignore[arg-type]
     except (KeyError, TypeError, AttributeError) as fault:

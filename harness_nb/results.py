@@ -15,9 +15,10 @@ import json
 import math
 import pathlib
 import uuid
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
 from typing import cast
 
+from harness_nb.errors import ToolError
 from harness_nb.messages import Image, Text, clean
 
 LIMIT = 16_000
@@ -29,10 +30,12 @@ ITEMS = 1_000
 DEPTH = 20
 """Deepest nesting that is written out."""
 
+EMPTY = "(the tool returned empty text)"
+
 SIGNATURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 
 
-class CannotRead(Exception):  # noqa: N818 - a fact about a value, said to the model
+class CannotRead(Exception):
     """A value that can't be turned into a result; the message names its type and why."""
 
 
@@ -43,34 +46,48 @@ def as_content(value: object, limit: int = LIMIT) -> tuple[Text | Image, ...]:
     if isinstance(value, bytes | bytearray) and (kind := _image_type(bytes(value))):
         return (Image(bytes(value), kind),)
     if isinstance(value, list | tuple) and value and all(isinstance(item, Text | Image) for item in value):
-        return tuple(Text(bounded(item.text, limit)) if isinstance(item, Text) else item for item in value)
+        return _parts(value, limit)
+    if type(value) is str:
+        value = bounded(value, limit)  # before anything that costs time for each character
     return (Text(bounded(_written(value), limit)),)
 
 
+def _parts(values: Sequence[Text | Image], limit: int) -> tuple[Text | Image, ...]:
+    """Keep pictures and texts in order; where the texts are too long together, each gets its share."""
+    texts = [item for item in values if isinstance(item, Text)]
+    share = limit if sum(len(item.text) for item in texts) <= limit else max(limit // len(texts), 1)
+    kept = [item if isinstance(item, Image) else Text(bounded(item.text, share)) for item in values]
+    return tuple(item for item in kept if isinstance(item, Image) or item.text.strip()) or (Text(EMPTY),)
+
+
 def bounded(text: str, limit: int = LIMIT) -> str:
-    """Keep head and tail of a long text, with a line at each end that says what is missing."""
+    """Keep head and tail of a long text, at most `limit` characters, with a line at each end that says what is missing."""
     if len(text) <= limit:
         return text
-    half = limit // 2
+    half = max(limit // 2 - 100, 0)
     missing = len(text) - 2 * half
-    note = f"[{missing:,} of {len(text):,} characters left out here; ask for less, or for a part]"
-    return f"[long output, shortened: first and last {half:,} of {len(text):,} characters]\n{text[:half]}\n{note}\n{text[-half:]}"
+    top = f"[long output, shortened: first and last {half:,} of {len(text):,} characters]\n"
+    middle = f"\n[{missing:,} characters left out here; ask for less, or for a part]\n"
+    return f"{top}{text[:half]}{middle}{text[len(text) - half :]}"[:limit]
 
 
 def _written(value: object) -> str:
-    if isinstance(value, Text):
-        value = value.text
-    if value is None:
-        return "(done; the tool returned nothing)"
-    if isinstance(value, str):
-        return clean(value) if value.strip() else "(the tool returned empty text)"
     try:
+        if isinstance(value, enum.Enum):
+            value = value.value
+        if value is None:
+            return "(done; the tool returned nothing)"
+        if isinstance(value, Text):
+            value = value.text
         if (preview := _preview(value)) is not None:
             return preview
         if isinstance(value, Iterator):
             value = _taken(value)
-        return json.dumps(_plain(value, set(), 0), ensure_ascii=False, allow_nan=False, indent=None)
-    except CannotRead:
+        plain = _plain(value, set(), 0)
+        if not isinstance(plain, str):
+            return json.dumps(plain, ensure_ascii=False, allow_nan=False)
+        return plain if plain.strip() else EMPTY
+    except (CannotRead, ToolError):
         raise
     except Exception as fault:
         raise CannotRead(
@@ -85,7 +102,9 @@ def _plain(value: object, above: set[int], depth: int) -> object:
     if isinstance(value, float) and not isinstance(value, enum.Enum):
         return float(value) if math.isfinite(value) else _nonfinite(value)
     if isinstance(value, str) and not isinstance(value, enum.Enum):
-        return clean(str(value))
+        return clean(str.__str__(value))
+    if (scalar := _unwrapped(value)) is not value:
+        return _plain(scalar, above, depth)
     if id(value) in above:
         raise CannotRead(f"the tool returned {_name(value)} that contains itself")
     if depth > DEPTH:
@@ -101,8 +120,10 @@ def _plain_container(value: object, above: set[int], depth: int) -> object:
     if isinstance(value, enum.Enum):
         return _plain(value.value, above, depth)
     if isinstance(value, Mapping):
-        return {_key(key): _plain(inner, above, depth) for key, inner in value.items()}
-    if isinstance(value, Set):
+        return _plain_mapping(value, above, depth)
+    if isinstance(value, range):
+        return repr(value)
+    if isinstance(value, AbstractSet):
         return [_plain(inner, above, depth) for inner in sorted(value, key=repr)]
     if isinstance(value, bytes | bytearray):
         return _bytes(bytes(value))
@@ -112,7 +133,7 @@ def _plain_container(value: object, above: set[int], depth: int) -> object:
         return {
             item.name: _plain(getattr(value, item.name), above, depth) for item in dataclasses.fields(value)
         }
-    if callable(dump := getattr(value, "model_dump", None)):
+    if not isinstance(value, type) and callable(dump := getattr(value, "model_dump", None)):
         return _plain(dump(), above, depth)
     if isinstance(
         value,
@@ -124,8 +145,12 @@ def _plain_container(value: object, above: set[int], depth: int) -> object:
     return clean(repr(value))
 
 
-def _key(key: object) -> str:
-    return clean(str(key.value if isinstance(key, enum.Enum) else key))
+def _plain_mapping(value: Mapping[object, object], above: set[int], depth: int) -> dict[str, object]:
+    made: dict[str, object] = {}
+    for key, inner in value.items():
+        name = clean(str(key.value if isinstance(key, enum.Enum) else key))
+        made[name if name not in made else clean(repr(key))] = _plain(inner, above, depth)
+    return made
 
 
 def _nonfinite(value: float) -> str:
@@ -142,9 +167,7 @@ def _bytes(value: bytes) -> str:
 def _preview(value: object) -> str | None:
     """Describe a numpy or pandas value by what it offers, without importing either."""
     kind, module = type(value).__name__, type(value).__module__.partition(".")[0]
-    if module == "numpy" and getattr(value, "ndim", None) == 0:
-        return json.dumps(_plain(cast("object", value.item()), set(), 0), ensure_ascii=False)  # type: ignore[attr-defined]
-    if module == "numpy" and hasattr(value, "shape"):
+    if module == "numpy" and getattr(value, "ndim", 0) > 0:
         return f"numpy array, shape {value.shape}, dtype {value.dtype}:\n{value}"  # type: ignore[attr-defined]
     if module in {"pandas", "polars"} and hasattr(value, "head") and hasattr(value, "shape"):
         shape = " x ".join(f"{length:,}" for length in value.shape)
@@ -152,6 +175,19 @@ def _preview(value: object) -> str | None:
         shown = head.to_string() if hasattr(head, "to_string") else str(head)
         return f"{kind}, {shape}; first {len(head)} rows:\n{shown}"
     return None
+
+
+def _unwrapped(value: object) -> object:
+    """Return the Python value inside a numpy scalar, or its text where Python has none as exact."""
+    if type(value).__module__ != "numpy" or getattr(value, "ndim", None) != 0:
+        return value
+    match value.dtype.kind:  # type: ignore[attr-defined]
+        case "b" | "i" | "u" | "O":
+            return cast("object", value.item())  # type: ignore[attr-defined]
+        case "f":
+            return float(str(value))  # the shortest form: 1.1 as float32 stays 1.1
+        case _:
+            return str(value)
 
 
 def _taken(values: Iterator[object]) -> list[object]:

@@ -7,25 +7,35 @@ can't change its meaning: the text `"5"` as the integer 5, never `"3.7"` or `tru
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
 import json
-import math
+import re
+import sys
+import types
 import typing
 import warnings
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, get_args, get_origin
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, TypeAlias, Union, get_args, get_origin
 
 from harness_nb.errors import UsageError
+from harness_nb.messages import parse_json
 from harness_nb.seams import Call, Run
 
 if TYPE_CHECKING:
     from types import FrameType
 
     from pydantic import BaseModel, ValidationError
+    from pydantic_core import ErrorDetails
 
 INJECTED: dict[object, str] = {Run: "run", Call: "call"}
 """Annotations whose parameters the harness fills in; a model never sees them."""
+
+EXACT = 2**53
+"""Up to here a float that is whole is one integer and no other."""
+
+Path: TypeAlias = tuple[int | str, ...]
 
 
 class Signature:
@@ -38,12 +48,12 @@ class Signature:
         self.injected: dict[str, str] = {}
         self._model: type[BaseModel]
         fields: dict[str, tuple[object, object]] = {}
-        for parameter in inspect.signature(function).parameters.values():
+        for parameter in _parameters(function, name):
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or parameter.name in bound:
                 continue
             annotation = hints.get(parameter.name, typing.Any)
-            if annotation in INJECTED.keys():  # noqa: SIM118 - an annotation may be unhashable
-                self.injected[parameter.name] = INJECTED[annotation]
+            if kind := _injected(annotation):
+                self.injected[parameter.name] = kind
                 continue
             if parameter.kind is parameter.POSITIONAL_ONLY:
                 raise UsageError(
@@ -74,8 +84,10 @@ class Signature:
             except ValidationError as fault:
                 changed = _reread(current, fault)
                 if changed is None:
-                    raise ValueError(_faults(fault)) from None
+                    raise ValueError(_faults(fault, current, self._names)) from None
                 current = changed
+            except RecursionError:
+                raise ValueError("the arguments are nested too deeply") from None
 
 
 def _model(name: str, fields: Mapping[str, tuple[object, object]]) -> type[BaseModel]:
@@ -85,16 +97,22 @@ def _model(name: str, fields: Mapping[str, tuple[object, object]]) -> type[BaseM
     # Fields are named p0, p1, ... with the parameter's name as alias: a parameter may be called `schema` or `_x`.
     definitions: dict[str, object] = {}
     for index, (parameter, (annotation, default)) in enumerate(fields.items()):
-        given = {} if default is inspect.Parameter.empty else {"default": default}
-        described = Field(alias=parameter, description=_words(annotation) or None, **given)  # type: ignore[call-overload]
+        given: dict[str, object] = {} if default is inspect.Parameter.empty else {"default": default}
+        if words := _words(annotation):
+            given["description"] = words
+        described = Field(alias=parameter, **given)  # type: ignore[call-overload]
         definitions[f"p{index}"] = (annotation, described)
     config = ConfigDict(extra="forbid", arbitrary_types_allowed=False, protected_namespaces=())
     try:
         model: type[BaseModel] = create_model("Arguments", __config__=config, **definitions)  # type: ignore[call-overload]
     except (PydanticUserError, NameError, TypeError) as fault:
+        if len(fields) > 1:
+            for parameter, field in fields.items():
+                _model(name, {parameter: field})  # raises for the one at fault
         why = str(fault).splitlines()[0].rstrip(".")
         raise UsageError(
-            f"Tool `{name}` has a parameter that JSON can't carry: {why}. Use plain types, dataclasses or pydantic models."
+            f"Tool `{name}`: JSON can't carry its parameter `{', '.join(fields)}`: {why}. "
+            "Use plain types, dataclasses or pydantic models."
         ) from fault
     return model
 
@@ -125,25 +143,78 @@ def _strict_json(value: object) -> object:
         return {
             key: _strict_json(inner)
             for key, inner in value.items()
-            if not (key == "default" and isinstance(inner, float) and not math.isfinite(inner))
+            if not (key == "default" and _not_json(inner))
         }
     if isinstance(value, list):
         return [_strict_json(inner) for inner in value]
     return value
 
 
+def _not_json(value: object) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (ValueError, TypeError):
+        return True
+    return False
+
+
+def _parameters(function: Callable[..., object], name: str) -> Iterable[inspect.Parameter]:
+    try:
+        found = list(inspect.signature(function).parameters.values())
+    except (ValueError, TypeError) as fault:
+        raise UsageError(
+            f"Tool `{name}`: Python can't tell its parameters; wrap it in a function of your own."
+        ) from fault
+    if found and found[0].name in {"self", "cls"} and found[0].annotation is inspect.Parameter.empty:
+        raise UsageError(f"Tool `{name}` is a method without its object: write tool(thing.{name}) instead.")
+    return found
+
+
 def _hints(function: Callable[..., object], name: str, scope: Mapping[str, object]) -> dict[str, object]:
+    """Return the parameters' annotations with names in strings looked up; what is returned may stay unknown."""
+    target = _code(function)
+
+    def only_parameters() -> None: ...
+
+    only_parameters.__annotations__ = {
+        key: value for key, value in _annotations(target).items() if key != "return"
+    }
+    names = getattr(target, "__globals__", {})
+    try:
+        return typing.get_type_hints(only_parameters, names, dict(scope), include_extras=True)
+    except NameError as fault:
+        raise UsageError(
+            f"Tool `{name}`: its annotations name {fault.name!r}, which is not defined yet."
+        ) from fault
+    except (TypeError, AttributeError, SyntaxError) as fault:
+        raise UsageError(f"Tool `{name}`: one of its annotations is not a type: {fault}.") from fault
+
+
+def _code(function: Callable[..., object]) -> Callable[..., object]:
+    """Find the function that was written with `def`, inside partials, wrappers and callable objects."""
     target = function
     while isinstance(target, functools.partial):
         target = target.func
     if not inspect.isroutine(target):
         target = type(target).__call__
-    try:
-        return typing.get_type_hints(inspect.unwrap(target), localns=dict(scope), include_extras=True)
-    except NameError as fault:
-        raise UsageError(
-            f"Tool `{name}`: its annotations name {fault.name!r}, which is not defined yet."
-        ) from fault
+    return typing.cast("Callable[..., object]", inspect.unwrap(target))
+
+
+def _annotations(target: Callable[..., object]) -> dict[str, object]:
+    if sys.version_info >= (3, 14):  # evaluated late there: leave what is unknown as it is written
+        from annotationlib import Format
+
+        return inspect.get_annotations(target, format=Format.FORWARDREF)
+    return inspect.get_annotations(target)
+
+
+def _injected(annotation: object) -> str:
+    """Tell what the harness fills in for `Run`, `Call`, `Run | None`; empty for a parameter of the model's."""
+    wrapped = get_origin(annotation) in {Annotated, Union, types.UnionType}
+    options = get_args(annotation) if wrapped else (annotation,)
+    return next(
+        (kind for wanted, kind in INJECTED.items() if any(wanted is option for option in options)), ""
+    )
 
 
 def _bound_by_partial(function: Callable[..., object]) -> set[str]:
@@ -159,23 +230,34 @@ def _words(annotation: object) -> str:
 
 
 def _reread(arguments: dict[str, object], fault: ValidationError) -> dict[str, object] | None:
-    """Return the arguments with one faulty value read from its text, or None where no value can be."""
-    for error in fault.errors(include_url=False, include_context=False):
-        value = error["input"]
-        other: object = None
-        if isinstance(value, str) and error["type"] != "extra_forbidden":
-            try:
-                other = json.loads(value)
-            except ValueError:
-                continue
-        elif isinstance(value, float) and error["type"] == "int_type" and value.is_integer():
-            other = int(value)
-        if other is None or isinstance(other, str) or not _wanted(error["type"], other):
+    """Return the arguments with one faulty value read in another way, or None where no value can be."""
+    for error in fault.errors(include_url=False):
+        other = _other_reading(error)
+        path = _path(arguments, error)
+        if other is None or not path:
             continue
         changed = json.loads(json.dumps(arguments))
-        if _put(changed, error["loc"], value, other):
+        if _put(changed, path, error["input"], other):
             return typing.cast("dict[str, object]", changed)
     return None
+
+
+def _other_reading(error: ErrorDetails) -> object:
+    """Read a value as the type that was asked for, if it can mean nothing else; None if not."""
+    value, wanted = error["input"], error["type"]
+    if isinstance(value, float):
+        whole = wanted == "int_type" and value.is_integer() and abs(value) <= EXACT
+        return int(value) if whole else None
+    if not isinstance(value, str) or wanted == "extra_forbidden":
+        return None
+    try:
+        other = parse_json(value)
+    except ValueError:
+        return None
+    if wanted in {"literal_error", "enum"}:
+        choices = re.split(", | or ", error["ctx"]["expected"])
+        return other if not isinstance(other, str) and repr(other) in choices else None
+    return other if _wanted(wanted, other) else None
 
 
 def _wanted(error: str, value: object) -> bool:
@@ -187,6 +269,7 @@ def _wanted(error: str, value: object) -> bool:
         "list_type": list,
         "tuple_type": list,
         "set_type": list,
+        "frozen_set_type": list,
         "dict_type": dict,
         "model_type": dict,
         "dataclass_type": dict,
@@ -197,37 +280,92 @@ def _wanted(error: str, value: object) -> bool:
     return kind is not None and isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
-def _put(data: object, path: tuple[int | str, ...], old: object, new: object) -> bool:
-    """Replace the value at `path`, if it is there and is `old`."""
-    *steps, last = path
-    try:
-        for step in steps:
+def _path(arguments: object, error: ErrorDetails) -> Path:
+    """Return where in the arguments the fault is, without pydantic's names for the branches of a union."""
+    steps: list[int | str] = []
+    data = arguments
+    for place, step in enumerate(error["loc"], 1):
+        within = isinstance(data, list) and isinstance(step, int) and step < len(data)
+        if within or (isinstance(data, dict) and step in data):
             data = data[step]  # type: ignore[index]
-        if data[last] != old:  # type: ignore[index]
-            return False
-        data[last] = new  # type: ignore[index]
-    except (KeyError, IndexError, TypeError):
+        elif error["type"] not in {"missing", "missing_argument"} or place < len(error["loc"]):
+            continue
+        steps.append(step)
+    return tuple(steps)
+
+
+def _put(data: object, path: Path, old: object, new: object) -> bool:
+    """Replace the value at `path` if it is `old`; a fault may be about a key instead."""
+    *steps, last = path
+    for step in steps:
+        data = data[step]  # type: ignore[index]
+    if data[last] != old:  # type: ignore[index]
         return False
+    data[last] = new  # type: ignore[index]
     return True
 
 
-def _faults(fault: ValidationError) -> str:
-    """Write every fault with its path, for the model to mend."""
-    lines = []
-    for error in fault.errors(include_url=False, include_context=False):
-        path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error["loc"]).lstrip(
-            "."
-        )
-        if error["type"] == "missing":
-            lines.append(f"{path}: missing, and required")
-        elif error["type"] == "extra_forbidden":
-            lines.append(f"{path}: no such parameter")
-        else:
-            got = json.dumps(error["input"])
-            lines.append(f"{path}: {error['msg']}; got {got if len(got) <= 100 else got[:100] + '...'}")
-    return "\n".join(lines)
+def _faults(fault: ValidationError, arguments: object, names: Iterable[str]) -> str:
+    """Write every fault with its path, one line for each value, for the model to mend."""
+    errors = fault.errors(include_url=False)
+    paths = [_path(arguments, error) for error in errors]
+    lines: dict[str, str] = {}
+    for error, path in zip(errors, paths, strict=True):
+        in_union = len(path) < len(error["loc"])
+        if in_union and any(other != path and other[: len(path)] == path for other in paths):
+            continue  # another branch fits better: its fault lies deeper
+        where, what = _written(path), _said(error, path, names)
+        if where not in lines:
+            lines[where] = what
+        elif what not in lines[where]:
+            lines[where] += f", or {what.removeprefix('should be ')}"
+    got = {
+        _written(path): _shown(error["input"])
+        for error, path in zip(errors, paths, strict=True)
+        if error["type"]
+        not in {"missing", "missing_argument", "extra_forbidden", "unexpected_keyword_argument"}
+    }
+    return "\n".join(
+        f"{where or 'arguments'}: {what}" + (f"; got {got[where]}" if where in got else "")
+        for where, what in lines.items()
+    )
 
 
-def caller_scope(frame: FrameType | None) -> dict[str, object]:
-    """Return the names visible where a tool is defined, so that string annotations of local classes resolve."""
-    return {**frame.f_globals, **frame.f_locals} if frame is not None else {}
+def _said(error: ErrorDetails, path: Path, names: Iterable[str]) -> str:
+    match error["type"]:
+        case "missing" | "missing_argument":
+            return "missing, and required"
+        case "extra_forbidden" if len(path) == 1:
+            near = difflib.get_close_matches(str(path[0]), names, n=1)
+            known = ", ".join(f"`{name}`" for name in names) or "none"
+            return "no such parameter; " + (f"did you mean `{near[0]}`?" if near else f"there are: {known}")
+        case "extra_forbidden" | "unexpected_keyword_argument":
+            return "no such field"
+        case _:
+            words = re.sub(r"^(Input should|Value error,|Assertion failed,) ?", "", error["msg"])
+            should = "should " if error["msg"].startswith("Input should") else ""
+            return ("as a key, " if error["loc"][-1:] == ("[key]",) else "") + should + words
+
+
+def _written(path: Path) -> str:
+    """Write a path as one would in Python: `points[2].x`, `prices["a b"]`."""
+    text = ""
+    for step in path:
+        plain = isinstance(step, str) and step.isidentifier()
+        text += (f".{step}" if text else str(step)) if plain else f"[{json.dumps(step, ensure_ascii=False)}]"
+    return text
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=repr)
+    return text if len(text) <= 100 else text[:100] + "..."
+
+
+def caller_scope(frame: FrameType | None, function: Callable[..., object]) -> dict[str, object]:
+    """Return the local names where a tool is defined, so that string annotations of local classes resolve.
+
+    A function from another module is read by that module's names alone.
+    """
+    if frame is None or frame.f_globals is not getattr(_code(function), "__globals__", None):
+        return {}
+    return dict(frame.f_locals)

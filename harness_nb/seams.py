@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
-from harness_nb.errors import Reason
+from harness_nb.errors import Reason, RunStop
 from harness_nb.events import (
     CallDelta,
     DecisionMade,
@@ -115,7 +115,10 @@ class Run:
         return "".join(self._pieces)
 
     def emit(self, event: Event) -> None:
-        """Tell the listener, and keep count of what an interrupt would cut off."""
+        """Tell the listener, and keep count of what an interrupt would cut off.
+
+        A listener that raises ends the run with reason `error`: what it keeps would not be complete.
+        """
         match event:
             case TextDelta(text):
                 self._pieces.append(text)
@@ -129,7 +132,12 @@ class Run:
                 self.started.add(call.id)
             case _:
                 pass
-        self._listener(event)
+        try:
+            self._listener(event)
+        except RunStop:
+            raise
+        except Exception as fault:
+            raise RunStop("error", f"A listener failed: {type(fault).__name__}: {fault}") from fault
 
     @contextmanager
     def overheard(self, listener: Listener) -> Iterator[None]:
@@ -175,7 +183,7 @@ ModelLayer: TypeAlias = Layer[Request, Reply]
 Gate: TypeAlias = Layer[Call, ToolResult]
 Dispatch: TypeAlias = Callable[[ToolCall, Run], Awaitable[ToolResult]]
 Prepare: TypeAlias = Callable[[Request, Run], Request | Awaitable[Request]]
-Accept: TypeAlias = Callable[[Reply, Run], str | None | Awaitable[str | None]]
+Accept: TypeAlias = Callable[[Reply, Run], str | Awaitable[str | None] | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,26 +9,31 @@ raises: an unknown name, bad arguments and a crash each become a result that tel
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import difflib
 import functools
 import inspect
 import json
+import re
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import TypeVar, cast, overload
 
 from harness_nb.errors import RunStop, ToolError, UsageError
 from harness_nb.events import ToolStarted
-from harness_nb.messages import Text, ToolCall, ToolResult, parse_arguments
-from harness_nb.results import LIMIT, CannotRead, as_content, bounded
+from harness_nb.messages import Image, Text, ToolCall, ToolResult, parse_arguments
+from harness_nb.results import ITEMS, LIMIT, CannotRead, as_content, bounded
 from harness_nb.schema import Signature, caller_scope
 from harness_nb.seams import Call, Dispatch, Effect, Gate, Run, ToolSpec, layered
 
 MISSES = 5
-"""So many calls in a row that name no tool or can't be read end the run: the model is stuck."""
+"""After so many turns in a row whose calls name no tool or can't be read, the model is stuck and the run ends."""
+
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""What every provider takes for a tool's name; with any other, each request would be refused."""
 
 Returned = TypeVar("Returned")
 
@@ -52,16 +57,46 @@ class Tool:
         """Call the function as if it were not a tool."""
         return self.function(*args, **kwargs)
 
-    async def invoke(self, call: Call, run: Run) -> object:
-        """Run the body with the call's arguments: awaited if async, else off the event loop."""
+    async def invoke(self, call: Call, run: Run) -> tuple[Text | Image, ...]:
+        """Run the body with the call's arguments and read what it returns: async on the event loop, else off it."""
         given = {"run": run, "call": call}
         values = self.signature.values(call.arguments)
         values |= {parameter: given[kind] for parameter, kind in self.signature.injected.items()}
-        if inspect.iscoroutinefunction(_innermost(self.function)):
+        code = _innermost(self.function)
+        if inspect.iscoroutinefunction(code) or inspect.isasyncgenfunction(code):
             returned = self.function(**values)
         else:
-            returned = await off_loop(functools.partial(self.function, **values))
-        return await cast("Awaitable[object]", returned) if inspect.isawaitable(returned) else returned
+            returned = await off_loop(functools.partial(self._run, values))
+            if isinstance(returned, _Content):
+                return returned.parts
+        if inspect.isawaitable(returned):
+            returned = await returned
+        if isinstance(returned, AsyncIterator):
+            returned = await _taken(returned)
+        if isinstance(returned, str):
+            return as_content(returned, self.limit)
+        return await off_loop(functools.partial(as_content, returned, self.limit))
+
+    def _run(self, values: dict[str, object]) -> object:
+        returned = self.function(**values)
+        later = inspect.isawaitable(returned) or isinstance(returned, AsyncIterator)
+        return returned if later else _Content(as_content(returned, self.limit))
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """What a body returned, read in the thread that ran it: a generator or a database cursor may be bound to it."""
+
+    parts: tuple[Text | Image, ...]
+
+
+async def _taken(values: AsyncIterator[object]) -> Iterator[object]:
+    found: list[object] = []
+    async for value in values:
+        found.append(value)
+        if len(found) > ITEMS:
+            break
+    return iter(found)
 
 
 @overload
@@ -96,19 +131,23 @@ def tool(
 
     Raises UsageError for a function without a docstring or with parameters that JSON can't carry.
     """
-    scope = caller_scope(sys._getframe(1))  # noqa: SLF001 - as the standard library does in namedtuple
+    frame = sys._getframe(1)  # noqa: SLF001 - as the standard library does in namedtuple
 
     def make(function: Callable[..., object]) -> Tool:
+        if isinstance(function, Tool):
+            function = function.function
         inner = _innermost(function)
         called = name or str(getattr(inner, "__name__", type(inner).__name__))
         if called == "<lambda>":
             raise UsageError("A lambda has no name: say tool(name=..., description=...)(function).")
+        if not NAME.fullmatch(called):
+            raise UsageError(f"Tool `{called}`: a name has 1 to 64 letters a-z, digits, `_` or `-`.")
         words = inspect.cleandoc(description or inner.__doc__ or "")
         if not words:
             raise UsageError(
                 f"Tool `{called}` has no docstring: write a line that tells the model what it does."
             )
-        signature = Signature(function, called, scope)
+        signature = Signature(function, called, caller_scope(frame, function))
         return Tool(
             function, ToolSpec(called, words, signature.json_schema, frozenset(effects)), signature, limit
         )
@@ -149,13 +188,18 @@ class Toolbox:
             except ToolError as refusal:
                 _count_miss(run)
                 return refused(asked.id, str(refusal))
-            run.state[_count_miss] = 0
+            run.state.pop(_count_miss, None)
             try:
-                return await gated(call, run)
-            except RunStop:
-                raise
+                result = await gated(call, run)
+            except (RunStop, asyncio.CancelledError) as stop:
+                if isinstance(stop, RunStop) or being_cancelled():
+                    raise
+                return refused(asked.id, _gate_failed(asked, run, stop))
+            except ToolError as refusal:
+                return refused(asked.id, str(refusal) or "The call was refused, and no reason given.")
             except Exception as fault:  # noqa: BLE001 - a gate's fault must not lose the other calls
-                return refused(asked.id, f"The call was not allowed to finish: {_described(fault)}")
+                return refused(asked.id, _gate_failed(asked, run, fault))
+            return _fitting(asked, result)
 
         return answer
 
@@ -164,24 +208,25 @@ class Toolbox:
         if item is None:
             raise ToolError(self._unknown(asked.name))
         try:
-            arguments = item.signature.read(parse_arguments(asked.raw))
+            given = parse_arguments(asked.raw)
         except ValueError as fault:
-            what = (
-                "arguments are not valid JSON"
-                if isinstance(fault, json.JSONDecodeError)
-                else "arguments don't fit"
-            )
-            raise ToolError(
-                f"`{item.name}` was not run: its {what}.\n{fault}\nSend the call again, corrected."
-            ) from None
-        return Call(asked.id, arguments, item.spec)
+            why = f"its arguments are not a valid JSON object: {fault}."
+        else:
+            try:
+                return Call(asked.id, item.signature.read(given), item.spec)
+            except ValueError as fault:
+                why = f"its arguments don't fit.\n{fault}"
+            except Exception as fault:  # noqa: BLE001 - a validator is the user's code and may raise anything
+                why = f"its arguments could not be checked: {_described(fault)}."
+        raise ToolError(f"`{item.name}` was not run: {why}\nSend the call again, corrected.")
 
     def _unknown(self, name: str) -> str:
         if not self._tools:
             return "There are no tools. Answer without one."
         near = difflib.get_close_matches(name, self._tools, n=1, cutoff=0.5)
         hint = f" Did you mean `{near[0]}`?" if near else ""
-        return f"No tool is called `{name[:80]}`.{hint} The tools are: {', '.join(sorted(self._tools))}."
+        said = f"No tool is called `{name[:80]}`." if name else "The call names no tool."
+        return f"{said}{hint} The tools are: {', '.join(sorted(self._tools))}."
 
     async def _execute(self, call: Call, run: Run) -> ToolResult:
         """Run the tool's body: the innermost step, after every gate has agreed to exactly this call."""
@@ -192,21 +237,43 @@ class Toolbox:
             return refused(
                 call.id, f"`{item.name}` was not run: its arguments, as changed, don't fit.\n{fault}"
             )
-        run.emit(ToolStarted(ToolCall(call.id, item.name)))
+        run.emit(ToolStarted(ToolCall(call.id, item.name, json.dumps(call.arguments, ensure_ascii=False))))
         try:
-            return ToolResult(call.id, as_content(await item.invoke(call, run), item.limit))
+            return ToolResult(call.id, await item.invoke(call, run))
         except ToolError as fault:
             return refused(call.id, str(fault) or "The tool failed and gave no reason.", item.limit)
         except CannotRead as fault:
             return refused(call.id, f"`{item.name}` ran, but {fault}.", item.limit)
         except RunStop:
             raise
-        except asyncio.CancelledError as fault:
-            if (task := asyncio.current_task()) is not None and task.cancelling():
+        except BaseException as fault:
+            if isinstance(fault, asyncio.CancelledError) and being_cancelled():
                 raise
+            # Anything else, sys.exit() included, is the tool's failure and must not end the kernel.
             return refused(call.id, f"`{item.name}` failed: {_described(fault)}", item.limit)
-        except BaseException as fault:  # noqa: BLE001 - sys.exit() in a tool must not end the kernel
-            return refused(call.id, f"`{item.name}` failed: {_described(fault)}", item.limit)
+
+
+def being_cancelled() -> bool:
+    """Tell whether a CancelledError is meant for the task we are in, or was raised by what it awaits."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _gate_failed(asked: ToolCall, run: Run, fault: BaseException) -> str:
+    if asked.id in run.started:
+        return f"The tool ran, or began to, but its result was lost: {_described(fault)}. Check before you repeat the call."
+    return f"The call was not run: a check before it failed: {_described(fault)}"
+
+
+def _fitting(asked: ToolCall, result: object) -> ToolResult:
+    """Hold what the gates return to the rule: one result, for this call, not empty."""
+    if not isinstance(result, ToolResult):
+        return refused(
+            asked.id, f"A gate returned {type(result).__name__} instead of a result for this call."
+        )
+    content = result.content or (Text("(the tool returned nothing)"),)
+    same = result.call_id == asked.id and content is result.content
+    return result if same else replace(result, call_id=asked.id, content=content)
 
 
 def refused(call_id: str, why: str, limit: int = LIMIT) -> ToolResult:
@@ -241,7 +308,7 @@ async def off_loop(function: Callable[[], Returned]) -> Returned:
             fault = RuntimeError(f"StopIteration: {stop}")
         except BaseException as raised:  # noqa: BLE001 - delivered to the awaiting side
             fault = raised
-        if not loop.is_closed():
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, result, fault)
 
     threading.Thread(target=work, daemon=True, name=f"tool-{getattr(function, '__name__', 'call')}").start()
@@ -255,6 +322,8 @@ def _innermost(function: Callable[..., object]) -> Callable[..., object]:
 
 
 def _described(fault: BaseException) -> str:
+    if isinstance(fault, BaseExceptionGroup):
+        return "; ".join(_described(inner) for inner in fault.exceptions[:3])
     try:
         words = str(fault)
     except Exception:  # noqa: BLE001 - some exceptions can't be printed
@@ -263,7 +332,11 @@ def _described(fault: BaseException) -> str:
 
 
 def _count_miss(run: Run) -> None:
-    misses = cast("int", run.state.get(_count_miss, 0)) + 1
-    run.state[_count_miss] = misses
-    if misses > MISSES:
-        raise RunStop("incomplete", f"{misses} tool calls in a row could not be read; the model seems stuck.")
+    """Count the turn as missed, once however many calls it makes; a call that can be read starts anew."""
+    missed = cast("set[int]", run.state.setdefault(_count_miss, set()))
+    missed.add(run.turn)
+    if len(missed) > MISSES:
+        raise RunStop(
+            "incomplete",
+            f"No tool call could be read in {len(missed)} turns in a row: the model seems stuck.",
+        )
