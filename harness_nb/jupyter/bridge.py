@@ -1,0 +1,140 @@
+"""Between a notebook's event loop and code that can't await: a blocking entry, and interrupts that arrive promptly.
+
+Theory of operation. A cell that awaits is interrupted by cancelling its task, but the event loop sees the
+signal only when it next wakes: `attentive` wakes it ten times a second. Code that can't await (a
+function, a script, a tool) hands its coroutine to a loop in a thread of ours and waits for that,
+whatever loop may be running where it stands; nothing of the user's loop is patched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import CancelledError
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from types import FrameType
+from typing import TypeAlias, TypeVar
+
+Returned = TypeVar("Returned")
+Handler: TypeAlias = "Callable[[int, FrameType | None], object] | int | None"
+
+BEAT = 0.1
+"""Seconds between two looks at whether an interrupt has come."""
+
+PATIENCE = 10.0
+"""Seconds that an interrupted run gets to answer its open calls before we stop waiting for it."""
+
+
+@asynccontextmanager
+async def attentive() -> AsyncIterator[None]:
+    """Keep the running loop awake, and let Ctrl+C in a terminal cancel the task as a kernel's interrupt does."""
+
+    async def beat() -> None:
+        while True:  # noqa: ASYNC110 - waking is the point
+            await asyncio.sleep(BEAT)
+
+    heart = asyncio.create_task(beat())
+    try:
+        with _cancelled_by_ctrl_c():
+            yield
+    finally:
+        heart.cancel()
+
+
+@contextmanager
+def _cancelled_by_ctrl_c() -> Iterator[None]:
+    """Cancel the task on SIGINT where nobody else does: Python would stop its loop and leave the task half done."""
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+
+    def cancel(_signal: int, _frame: FrameType | None) -> None:
+        if task is not None:
+            loop.call_soon_threadsafe(task.cancel)
+
+    ours = _in_main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with _on_sigint(cancel) if ours else nullcontext():
+        yield
+
+
+def blocking(work: Coroutine[object, object, Returned]) -> Returned:
+    """Run a coroutine to its end from anywhere, and return what it returns or raise what it raises.
+
+    It sees the caller's context variables. An interrupt cancels it, waits until it has cleaned up, and
+    is raised here: as KeyboardInterrupt, or as CancelledError inside a cell that awaits.
+    """
+    over = threading.Event()
+
+    async def to_the_end() -> Returned:
+        try:
+            return await work
+        finally:
+            over.set()
+
+    future = asyncio.run_coroutine_threadsafe(to_the_end(), _loop())
+    try:
+        with _interruptible():
+            while not over.wait(BEAT):
+                pass
+    except BaseException:
+        future.cancel()
+        over.wait(PATIENCE)
+        raise
+    try:
+        return future.result()
+    except CancelledError:
+        raise asyncio.CancelledError from None
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Raise on SIGINT at once where a kernel would wait for its loop, which we are blocking; then tell the kernel."""
+    if not (_in_main_thread() and _running_loop()):
+        yield
+        return
+    with _on_sigint(signal.default_int_handler) as before:
+        try:
+            yield
+        except KeyboardInterrupt:
+            if callable(before) and before is not signal.default_int_handler:
+                before(signal.SIGINT, None)
+            raise asyncio.CancelledError from None
+
+
+@contextmanager
+def _on_sigint(handler: Handler) -> Iterator[Handler]:
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        yield before
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+_loops: list[asyncio.AbstractEventLoop] = []
+"""The loops that blocking calls run on, made when needed and kept, so that connections can be kept.
+
+All calls use the first; a call made on loop n itself, which it blocks, runs on loop n + 1.
+"""
+_making = threading.Lock()
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    with _making:
+        here = _running_loop()
+        number = _loops.index(here) + 1 if here in _loops else 0
+        if number == len(_loops):
+            _loops.append(asyncio.new_event_loop())
+            run = _loops[number].run_forever
+            threading.Thread(target=run, daemon=True, name=f"harness_nb-{number}").start()
+        return _loops[number]

@@ -1,0 +1,147 @@
+"""The words of `%agent`: its options, read off the front of a line, and everything after them as the prompt.
+
+Options are only looked for at the start of a line, never in a cell's body. A word that is no option
+begins the prompt; `--` ends the options where the prompt itself begins with two dashes.
+
+Commands, such as `help`, are told from prompts by being the whole of what was typed: `%agent help` is
+the command, `%agent help me` and `%agent -- help` are prompts, and a cell's body is always a prompt.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass, field, replace
+
+from harness_nb.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option: its name, what stands for its value in the help (empty for none), and what it does."""
+
+    name: str
+    value: str
+    does: str
+
+
+OPTIONS = {
+    option.name: option
+    for option in (
+        Option("--model", "NAME", "ask this model this time, e.g. local or anthropic:MODEL"),
+        Option("--session", "NAME", "carry on the conversation of this name; it is made on first use"),
+        Option("--new", "", "begin a new conversation; what was said before is set aside"),
+        Option("--with", "VARIABLE", "describe this notebook variable to the model; may be repeated"),
+        Option("--turns", "NUMBER", "end the run after so many turns of the model"),
+        Option("--help", "", "show this"),
+    )
+}
+COMMANDS = {"help": "show this"}
+
+WORD = re.compile(r"(--[^\s=]*)(=?)")
+VALUE = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|(\S+))(?=\s|$)""")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a line or a cell asks for. `command` is empty unless all that was typed is a command's name."""
+
+    prompt: str = ""
+    command: str = ""
+    model: str = ""
+    session: str = ""
+    new: bool = False
+    variables: tuple[str, ...] = field(default=())
+    turns: int | None = None
+
+
+def line_read(text: str) -> Asked:
+    """Read what follows `%agent`. Raises UsageError with the fix, before anything is sent."""
+    asked, prompt, ended = _options(text)
+    if prompt.strip() in COMMANDS and not ended:
+        return replace(asked, command=prompt.strip())
+    return replace(asked, prompt=prompt)
+
+
+def cell_read(text: str, body: str) -> Asked:
+    """Read a `%%agent` cell: options on its first line, words after them and the body are the prompt."""
+    if not body.strip():
+        return line_read(text)
+    asked, words, _ = _options(text)
+    return replace(asked, prompt=f"{words}\n{body}" if words.strip() else body)
+
+
+def usage() -> str:
+    """Write the help of `%agent`."""
+    rows = [(f"{option.name} {option.value}".strip(), option.does) for option in OPTIONS.values()]
+    width = max(len(name) for name, _ in rows)
+    options = "\n".join(f"    {name:{width}}   {does}" for name, does in rows)
+    return f"""Ask the agent, and watch it work in the cell.
+
+    %agent [options] PROMPT        one line; every character of it reaches the model as it stands
+    answer = %agent PROMPT         the result is a value: answer.text, .reason, .usage, .transcript
+    %%agent [options]              the rest of the cell is the prompt
+
+Options, before the prompt (-- ends them):
+{options}
+
+Functions with `@tool` in this notebook are the agent's tools. Stop ends a run; the next prompt carries on.
+In Python: `await harness_nb.session().run("...")`. Defaults: `%config AgentMagics`."""
+
+
+def _options(text: str) -> tuple[Asked, str, bool]:
+    """Take the options off the front; return what they ask, the rest, and whether `--` ended them."""
+    asked = Asked()
+    rest = text.lstrip()
+    while rest.startswith("--"):
+        found = WORD.match(rest)
+        assert found is not None  # noqa: S101 - the loop's condition
+        rest, name = rest[found.end() :], found[1]
+        if name == "--":
+            return asked, rest[1:], True
+        asked, rest = _taken(asked, name, bool(found[2]), rest)
+        rest = rest.lstrip()
+    return asked, rest, False
+
+
+def _taken(asked: Asked, name: str, given: bool, rest: str) -> tuple[Asked, str]:  # noqa: FBT001
+    """Take one option and its value; return what is asked now and what is left of the line."""
+    option = OPTIONS.get(name)
+    if option is None:
+        raise UsageError(_unknown(name))
+    if not option.value:
+        if given:
+            raise UsageError(f"`{name}` takes no value: write {name} alone. Nothing was sent.")
+        return replace(asked, new=True) if name == "--new" else replace(asked, command="help"), rest
+    found = VALUE.match(rest)
+    if found is None or (given and found.start(found.lastindex or 0) > 1) or _is_option(found):
+        raise UsageError(f"`{name}` needs a value: {name} {option.value}. Nothing was sent.")
+    value = found[found.lastindex or 0]
+    return _set(asked, name, value), rest[found.end() :]
+
+
+def _is_option(found: re.Match[str]) -> bool:
+    return (found[3] or "").startswith("--")
+
+
+def _set(asked: Asked, name: str, value: str) -> Asked:
+    match name:
+        case "--model":
+            return replace(asked, model=value)
+        case "--session":
+            return replace(asked, session=value)
+        case "--with":
+            return replace(asked, variables=(*asked.variables, value))
+        case _:
+            if not value.isdecimal() or int(value) < 1:
+                raise UsageError(f"`{name}` needs a number from 1 up, not `{value}`. Nothing was sent.")
+            return replace(asked, turns=int(value))
+
+
+def _unknown(name: str) -> str:
+    near = difflib.get_close_matches(name, OPTIONS, n=1, cutoff=0.5)
+    hint = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(OPTIONS)}."
+    return (
+        f"No option is called `{name}`: {hint} "
+        "Nothing was sent; if it belongs to the prompt, write `-- ` before the prompt."
+    )

@@ -1,0 +1,119 @@
+"""A notebook's variables as a model may hear of them: only those named in `--with`, bounded, and without secrets."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterator, Mapping, Sized
+from dataclasses import fields, is_dataclass
+
+from harness_nb.errors import UsageError
+from harness_nb.messages import clean
+from harness_nb.results import CannotRead, as_content, bounded
+
+LIMIT = 2_000
+"""Most characters of one variable's value that the model gets."""
+
+TALLEST = 20
+"""Most items of a list, a set or a dict that are looked at."""
+
+HIDDEN = "(a secret, left out)"
+
+SECRET_NAME = re.compile(
+    r"(?i)(?:^|[^a-z])(?:(?:api|access|private|secret|signing|account)_?key|secret|token|passw(?:or)?d|pwd"
+    r"|passphrase|credentials?|authorization|cookie)(?:$|[^a-z])"
+)
+SECRET_TEXT = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
+    r"|\b(?:sk|pk|rk)[-_][\w-]{16,}"
+    r"|\b(?:gh[pousr]_|github_pat_|glpat-|hf_|xox[abprs]-|npm_|pypi-)[\w-]{16,}"
+    r"|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{30,}"
+    r"|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+"
+    r"|(?i:(?<=bearer )[\w.~+/-]{12,})"
+    r"|(?<=://)[^\s/:@]+:[^\s/@]+(?=@)"
+    r"|(?i:(?<=[?&]key=)|(?<=token=)|(?<=password=)|(?<=api_key=)|(?<=apikey=)|(?<=secret=))[^\s&\"',;]{6,}",
+    re.DOTALL,
+)
+
+
+def described(name: str, scope: Mapping[str, object]) -> str:
+    """Tell a model of one variable: its type, its size and the head of its value. Raises UsageError if there is none."""
+    if name not in scope or not name.isidentifier():
+        raise UsageError(_missing(name, scope))
+    value = scope[name]
+    kind = f"{type(value).__name__}{_extent(value)}"
+    return f"The notebook's variable `{name}` ({kind}):\n{shown(name, value)}"
+
+
+def shown(name: str, value: object) -> str:
+    """Write a value as the model gets it: bounded, and with secrets left out."""
+    if SECRET_NAME.search(name):
+        return HIDDEN
+    if isinstance(value, Iterator):
+        return "(not read: reading it would use it up)"
+    try:
+        content = as_content(_without_secrets(value, 0), LIMIT)
+    except CannotRead as fault:
+        return f"({str(fault).replace('the tool returned', 'its value is')})"
+    text = "\n".join(getattr(part, "text", "(a picture)") for part in content)
+    return bounded(_redacted(text), LIMIT)
+
+
+def _redacted(text: str) -> str:
+    """Take out what looks like a secret, and every value of this process's own secret settings."""
+    for name, value in os.environ.items():
+        if len(value) >= 8 and SECRET_NAME.search(name):
+            text = text.replace(value, HIDDEN)
+    return SECRET_TEXT.sub(HIDDEN, text)
+
+
+def _without_secrets(value: object, depth: int) -> object:
+    """Return the head of a value's data with what stands under a secret's name left out."""
+    if depth > 8 or isinstance(value, str | bytes | type):
+        return value
+    if isinstance(value, dict):
+        first = list(value.items())[:TALLEST]
+        kept = {key: _under(str(key), inner, depth) for key, inner in first}
+        return kept | ({"...": f"{len(value) - TALLEST:,} more"} if len(value) > TALLEST else {})
+    if type(value) in {list, tuple, set, frozenset}:
+        items: list[object] = list(value)  # type: ignore[call-overload]
+        head = [_without_secrets(item, depth + 1) for item in items[:TALLEST]]
+        return [*head, f"... {len(items) - TALLEST:,} more"] if len(items) > TALLEST else head
+    if is_dataclass(value):
+        return {item.name: _under(item.name, getattr(value, item.name), depth) for item in fields(value)}
+    if callable(dump := getattr(value, "model_dump", None)):
+        return _without_secrets(dump(), depth)
+    return _without_secret_columns(value)
+
+
+def _without_secret_columns(value: object) -> object:
+    """Return a frame of pandas or polars without the columns that have a secret's name."""
+    if type(value).__module__.partition(".")[0] not in {"pandas", "polars"} or not hasattr(value, "columns"):
+        return value
+    kept = [column for column in value.columns if not SECRET_NAME.search(str(column))]
+    return value if len(kept) == len(value.columns) else value[kept]  # type: ignore[index]
+
+
+def _under(name: str, value: object, depth: int) -> object:
+    return HIDDEN if SECRET_NAME.search(name) else _without_secrets(value, depth + 1)
+
+
+def _extent(value: object) -> str:
+    """Say how large a value is, in the words of its kind."""
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple):
+        return ", " + " x ".join(f"{length:,}" for length in shape) if shape else ""
+    if isinstance(value, str):
+        return f", {len(value):,} characters"
+    if isinstance(value, Sized):
+        count = len(value)
+        return f", {count:,} item{'' if count == 1 else 's'}"
+    return ""
+
+
+def _missing(name: str, scope: Mapping[str, object]) -> str:
+    names = [known for known in scope if not known.startswith("_")]
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    hint = f"Did you mean `{near[0]}`?" if near else "Run the cell that makes it first."
+    return f"No variable is called `{clean(name)}`. {hint} Nothing was sent."
