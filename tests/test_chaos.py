@@ -172,3 +172,9 @@ async def test_an_error_of_one_s_own_can_stand_in_the_plan():
 def test_an_unknown_fault_is_one_sentence_with_the_nearest():
     with pytest.raises(UsageError, match=r"No fault is called `overload`. Did you mean `overloaded`\?"):
         Chaos(scripted(), ["overload"])
+
+
+@pytest.mark.parametrize("fault", ["cut_stream", "mid_stream_error", "rate_limit"])
+async def test_a_script_does_not_lose_its_place(fault):
+    model = layered(Chaos(scripted("One."), [fault]), retrying(sleep=no_wait))
+    assert (await Agent(model).run("hi")).text == "One."
