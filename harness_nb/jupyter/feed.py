@@ -1,0 +1,139 @@
+"""What a front end has to hear of a run: the whole once, then only what has changed since. Fits the listener socket.
+
+    {"head": {...}, "parts": {"3": {"kind": "call", "name": "add", ...}, "4": {"more": " and"}}}
+
+A part is sent once; later its fields are replaced one by one, and `more` is appended to its `body`.
+`cut` says that the parts from that index on are void. Deltas are joined, so that the bytes sent grow
+with the text and not with its square.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from harness_nb.events import CallDelta, Event, TextDelta, ThinkingDelta, TurnRestarted
+from harness_nb.jupyter.view import Note, RunView, Segment, ToolUse, Words
+from harness_nb.jupyter.words import clipped, counted, pretty, tokens, visible
+
+SHOWN = 4_000
+"""Most characters of a call's arguments and of its result that a person can unfold."""
+
+Part: TypeAlias = dict[str, str | bool]
+Json: TypeAlias = dict[str, object]
+
+
+class Feed:
+    """Follows one run and says what is new."""
+
+    def __init__(self, view: RunView) -> None:
+        """Follow this view; give it its events by `hear` alone."""
+        self.view = view
+        self._sent: dict[int, Part] = {}
+        self._more: dict[int, list[str]] = {}
+        self._touched: set[int] = set()
+        self._cut: int | None = None
+        self._head: Json = {}
+
+    def hear(self, event: Event) -> None:
+        """Fold the event into the view, and note what it changed."""
+        index = self.view.take(event)
+        if index is None:
+            return
+        if isinstance(event, TurnRestarted):
+            self._forget(index)
+        elif index in self._sent and isinstance(event, TextDelta | ThinkingDelta | CallDelta):
+            self._more.setdefault(index, []).append(event.text)
+        self._touched.add(index)
+
+    def whole(self) -> Json:
+        """Everything, for a front end that knows nothing yet."""
+        parts = {str(i): _face(s) | {"body": _body(s)} for i, s in enumerate(self.view.segments)}
+        return {"prompt": visible(self.view.prompt), "head": self._current(), "parts": parts}
+
+    def changes(self) -> Json:
+        """What is new since the last call; empty if nothing."""
+        new: Json = {}
+        if self._cut is not None:
+            new["cut"], self._cut = self._cut, None
+        head = self._current()
+        if _lasting(head) != _lasting(self._head):
+            new["head"], self._head = head, head
+        open_ = (i for i, part in self._sent.items() if part.get("busy"))
+        patches = {str(i): patch for i in sorted({*self._touched, *open_}) if (patch := self._patch(i))}
+        self._touched.clear()
+        self._more.clear()
+        if patches:
+            new["parts"] = patches
+        return new
+
+    def _patch(self, index: int) -> Part:
+        segment = self.view.segments[index]
+        face, known = _face(segment), self._sent.get(index)
+        self._sent[index] = face
+        if known is None:
+            return face | {"body": _body(segment)}
+        patch = {key: value for key, value in face.items() if known.get(key) != value}
+        if more := "".join(self._more.get(index, ())):
+            patch["more"] = visible(more)
+        return patch
+
+    def _forget(self, start: int) -> None:
+        self._cut = start if self._cut is None else min(self._cut, start)
+        for gone in [index for index in {*self._sent, *self._touched} if index >= start]:
+            self._sent.pop(gone, None)
+            self._more.pop(gone, None)
+            self._touched.discard(gone)
+        self._touched.update(range(start, len(self.view.segments)))
+
+    def _current(self) -> Json:
+        view = self.view
+        return {
+            "model": visible(view.model),
+            "doing": view.headline,
+            "turn": f"turn {view.turn} of {view.limit}" if view.turn else "",
+            "tokens": counted(view.usage.input + view.usage.output, "token") if view.usage.output else "",
+            "about": tokens(view.usage),
+            "ending": view.ending,
+            "reason": view.reason or "",
+            "elapsed": round(view.elapsed, 1),
+        }
+
+
+def _lasting(head: Json) -> Json:
+    """All but the clock: a front end counts on by itself."""
+    return {key: value for key, value in head.items() if key != "elapsed"}
+
+
+def _face(segment: Segment) -> Part:
+    """All of a segment but what streams."""
+    match segment:
+        case Words(kind="text"):
+            return {"kind": "text"}
+        case Words():
+            return {"kind": "thinking", "aside": segment.aside, "busy": segment.ended is None}
+        case ToolUse():
+            written = segment.state != "writing"
+            return {
+                "kind": "call",
+                "name": visible(segment.name),
+                "state": segment.state,
+                "arguments": segment.arguments,
+                "outcome": segment.outcome,
+                "aside": segment.aside,
+                "input": clipped(pretty(segment.raw), SHOWN) if written else "",
+                "output": clipped(visible(segment.output), SHOWN),
+                "busy": segment.busy,
+            }
+        case Note():
+            return {"kind": "note", "text": visible(segment.text)}
+
+
+def _body(segment: Segment) -> str:
+    """Give what streams: words, or the arguments of a call while they are being written."""
+    match segment:
+        case Words():
+            return visible(segment.text)
+        case ToolUse(state="writing"):
+            return visible(segment.raw)
+        case _:
+            return ""

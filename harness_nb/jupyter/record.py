@@ -1,0 +1,184 @@
+"""The static record that a run leaves in its notebook: the live view's story in ordinary elements.
+
+It must read well trusted, untrusted (no style sheet, no scripts, no aria), converted, and with no colour
+at all; so the words carry everything, styles are inline and greys are mixed from the reader's own ink.
+It holds no ids and no times of day: the same run gives the same bytes. What is long is shortened here,
+in the notebook only; the transcript keeps all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from harness_nb.jupyter.markdown import LINE, MONO, as_html as markdown
+from harness_nb.jupyter.view import Note, RunView, Segment, ToolUse, Words
+from harness_nb.jupyter.words import clipped, pretty, tokens, visible
+
+HEAVY = 40_000
+"""Beyond this many characters in all forms together, the plain and Markdown forms are shortened."""
+
+FOLDED = 2_000
+"""Most characters of one folded text: arguments, a result, a stretch of thinking."""
+
+ALL_FOLDED = 24_000
+"""Most characters of all folded texts of a run together, shared out evenly."""
+
+SHORTEST = 200
+"""What each folded text may have, however many there are."""
+
+ANSWER = 200_000
+"""Most characters of one stretch of the model's own words."""
+
+FAINT = "opacity:0.72"
+ROW = "margin:0 0 4px 0;font-size:0.93em"
+SUMMARY = "cursor:pointer;overflow-wrap:anywhere"
+BOX = f"margin:4px 0 8px 16px;padding:8px 10px;border:{LINE};border-radius:4px;overflow:auto;max-height:240px;white-space:pre-wrap;overflow-wrap:anywhere;{MONO}"
+
+
+def bundle(view: RunView) -> dict[str, str]:
+    """Return the record in every form a notebook may ask for, light enough to be saved."""
+    html = as_html(view)
+    spare = max(HEAVY - len(html), 0)
+    plain = clipped(as_text(view), max(spare // 2, FOLDED))
+    forms = {"text/html": html, "text/plain": plain}
+    if len(words := as_markdown(view)) <= spare - len(plain):
+        forms["text/markdown"] = words
+    return forms
+
+
+def as_html(view: RunView) -> str:
+    """Draw the run as HTML that needs no style sheet and runs nothing."""
+    about = "".join(f" · {part}" for part in (visible(view.model), tokens(view.usage)) if part)
+    header = (
+        f'<div style="padding:6px 14px;border-bottom:{LINE};font-size:0.93em"><strong>agent</strong> · '
+        f'{escape(view.headline)}<span style="{FAINT}">{escape(about)}</span></div>'
+    )
+    # The class keeps MathJax from reading prices in dollars as formulas.
+    return (
+        f'<div class="tex2jax_ignore mathjax_ignore" style="border:{LINE};border-radius:6px;max-width:860px;'
+        f'margin:2px 0;line-height:1.55;overflow-wrap:anywhere">{header}<div style="padding:12px 14px 2px 14px">'
+        f"{_prompt(view.prompt)}{''.join(_drawn(view))}{_ending(view)}</div></div>"
+    )
+
+
+def as_text(view: RunView) -> str:
+    """Write the run as plain text."""
+    lines = [f"agent · {view.headline} · {visible(view.model)}", f"> {visible(view.prompt)}", ""]
+    for segment in _in_order(view):
+        match segment:
+            case Words(kind="text"):
+                lines += ["", visible(segment.text).strip(), ""]
+            case Words():
+                lines.append(f"  (thinking, {segment.aside})")
+            case ToolUse():
+                lines.append(f"  {segment.line}")
+            case Note():
+                lines.append(f"  {visible(segment.text)}")
+    lines += ["", view.ending, "", tokens(view.usage)]
+    return _without_gaps(lines)
+
+
+def as_markdown(view: RunView) -> str:
+    """Write the run as Markdown; the model's own words as it wrote them, with raw HTML made harmless."""
+    lines = [f"**agent** · {view.headline} · {_inert(visible(view.model))}", ""]
+    lines += [f"> {_inert(line)}" for line in visible(view.prompt).split("\n")] + [""]
+    for segment in _in_order(view):
+        match segment:
+            case Words(kind="text"):
+                lines += ["", _inert(visible(segment.text).strip()), ""]
+            case Words():
+                lines.append(f"- thinking, {segment.aside}")
+            case ToolUse():
+                lines.append(f"- {_literal(segment.line)}")
+            case Note():
+                lines.append(f"- {_literal(visible(segment.text))}")
+    lines += ["", _literal(view.ending)]
+    return _without_gaps(lines)
+
+
+def _in_order(view: RunView) -> Sequence[Segment]:
+    """The segments, with what the harness noted after the answer put before it: the answer comes last."""
+    working, answer = view.segments[: view.answer_start], view.segments[view.answer_start :]
+    return [*working, *sorted(answer, key=lambda s: isinstance(s, Words) and s.kind == "text")]
+
+
+def _drawn(view: RunView) -> Iterator[str]:
+    segments = _in_order(view)
+    folds = sum(1 if isinstance(s, Words) else 2 for s in segments if not isinstance(s, Note)) or 1
+    limit = max(SHORTEST, min(FOLDED, ALL_FOLDED // folds))
+    for segment in segments:
+        match segment:
+            case Words(kind="text"):
+                if text := clipped(visible(segment.text), ANSWER).strip():
+                    yield f'<div style="margin:6px 0 0 0">{markdown(text)}</div>'
+            case Words():
+                yield _fold(
+                    f'<span style="{FAINT}">Thinking · {escape(segment.aside)}</span>',
+                    _box(clipped(visible(segment.text), limit)),
+                )
+            case ToolUse():
+                yield _call(segment, limit)
+            case Note():
+                yield f'<div style="{ROW};padding-left:16px;{FAINT}">{escape(visible(segment.text))}</div>'
+
+
+def _call(use: ToolUse, limit: int) -> str:
+    outcome = f"{use.outcome}, {use.aside}" if use.aside else use.outcome
+    line = (
+        f'<code style="{MONO}"><strong>{escape(visible(use.name))}</strong>{escape(f" {use.arguments}" if use.arguments else "")}</code> '
+        f'<span style="{FAINT}">{"" if use.told else "— "}{escape(outcome)}</span>'
+    )
+    given = pretty(use.raw)
+    inside = (
+        f'<div style="{FAINT};margin-left:16px">Arguments</div>{_box(clipped(given, limit))}' if given else ""
+    )
+    if use.output and not use.told:
+        inside += (
+            f'<div style="{FAINT};margin-left:16px">Result</div>{_box(clipped(visible(use.output), limit))}'
+        )
+    return _fold(line, inside)
+
+
+def _fold(summary: str, inside: str) -> str:
+    return f'<details style="{ROW}"><summary style="{SUMMARY}">{summary}</summary>{inside}</details>'
+
+
+def _box(text: str) -> str:
+    return f'<pre style="{BOX}">{escape(text)}</pre>'
+
+
+def _prompt(prompt: str) -> str:
+    if not prompt:
+        return ""
+    return (
+        f'<div style="margin:0 0 10px 0;padding-left:12px;border-left:3px solid rgba(128,128,128,0.35);'
+        f'white-space:pre-wrap;{FAINT}">{escape(visible(prompt))}</div>'
+    )
+
+
+def _ending(view: RunView) -> str:
+    if not view.ending:
+        return ""
+    colour = "198,40,40" if view.reason == "error" else "128,128,128"
+    return (
+        f'<div style="margin:8px 0 10px 0;padding-left:12px;border-left:3px solid rgb({colour})">'
+        f"{escape(view.ending)}</div>"
+    )
+
+
+def _inert(text: str) -> str:
+    """Keep a Markdown reader from taking text for HTML or an entity: code keeps its looks, nothing acts."""
+    return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def _literal(text: str) -> str:
+    """Put text into Markdown so that it reads as it stands."""
+    return "".join(f"\\{c}" if c in "\\`*_{}[]()#+-.!|<>&~$" else c for c in text)
+
+
+def _without_gaps(lines: Sequence[str]) -> str:
+    text = "\n".join(lines)
+    while "\n\n\n" in text:
+        text = text.replace("\n\n\n", "\n\n")
+    return text.strip()

@@ -1,0 +1,457 @@
+"""A run as a person sees it: a fold of events into a prompt, segments and an end state. Fits the listener socket.
+
+    view = RunView("What is 6 x 7?")
+    for event in events:
+        view.take(event)
+
+It knows nothing of Jupyter, draws nothing and asks no clock but the one it is given. A delta costs the
+same however long the run is. Strings meant for a person are made here or in words.py, once, so that
+the live view, the record and the terminal tell one story.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from harness_nb.agent import NEVER_RAN, interrupted_text
+from harness_nb.errors import Reason
+from harness_nb.events import (
+    CallDelta,
+    DecisionMade,
+    Event,
+    MessageAdded,
+    ModelSwitched,
+    Notice,
+    RetryWaiting,
+    RunEnded,
+    RunStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+    TurnRestarted,
+    TurnStarted,
+)
+from harness_nb.jupyter.words import arguments, counted, one_line, size, took, visible, weight
+from harness_nb.messages import Image, Message, Text, Thinking, ToolCall, ToolResult, Usage
+
+RESULT = 60
+"""Longest one-line result (characters) that is shown in a call's own line."""
+
+CallState = Literal["writing", "waiting", "running", "ok", "failed", "not run", "interrupted"]
+
+HEADLINES: dict[Reason, str] = {
+    "done": "done",
+    "turns": "stopped at the turn limit",
+    "budget": "stopped at its budget",
+    "interrupted": "stopped by you",
+    "refused": "declined by the model",
+    "incomplete": "ended without an answer",
+    "error": "failed",
+}
+"""Each end state in a few words, for a header."""
+
+
+@dataclass(slots=True)
+class Words:
+    """Something the model said, or thought."""
+
+    kind: Literal["text", "thinking"]
+    began: float
+    ended: float | None = None
+    tokens: int = 0
+    """Tokens of thinking, where the provider reported them."""
+    _pieces: list[str] = field(default_factory=list)
+
+    def add(self, piece: str) -> None:
+        """Append a piece."""
+        self._pieces.append(piece)
+
+    @property
+    def text(self) -> str:
+        """All of it so far."""
+        if len(self._pieces) > 1:
+            self._pieces = ["".join(self._pieces)]
+        return self._pieces[0] if self._pieces else ""
+
+    @property
+    def aside(self) -> str:
+        """How long it took and how much it is, once that is known."""
+        if self.ended is None:
+            return ""
+        amount = counted(self.tokens, "token") if self.tokens else counted(len(self.text), "character")
+        return f"{took(self.ended - self.began)} · {amount}"
+
+
+@dataclass(slots=True)
+class ToolUse:
+    """One call of a tool and, in the end, its result."""
+
+    id: str
+    name: str
+    state: CallState = "writing"
+    seconds: float = 0.0
+    output: str = ""
+    pictures: tuple[Image, ...] = ()
+    _pieces: list[str] = field(default_factory=list)
+
+    def add(self, piece: str) -> None:
+        """Append a piece of the argument text."""
+        self._pieces.append(piece)
+
+    @property
+    def raw(self) -> str:
+        """The argument text so far."""
+        if len(self._pieces) > 1:
+            self._pieces = ["".join(self._pieces)]
+        return self._pieces[0] if self._pieces else ""
+
+    @raw.setter
+    def raw(self, text: str) -> None:
+        self._pieces = [text]
+
+    @property
+    def arguments(self) -> str:
+        """The arguments on one line; empty while they are still being written."""
+        return "" if self.state == "writing" else arguments(self.raw)
+
+    @property
+    def outcome(self) -> str:
+        """What came of it: a short result as it stands, else its size; why, if it failed."""
+        if self.state == "ok":
+            return self._result()
+        if self.state in {"failed", "not run"} and self.output and self.output != NEVER_RAN:
+            why = self.output.removeprefix(f"`{self.name}` failed: ").removeprefix(
+                f"`{self.name}` was not run: "
+            )
+            return f"{self.state}: {one_line(visible(why), 2 * RESULT)}"
+        return self.state
+
+    @property
+    def aside(self) -> str:
+        """How long it took, if that is long enough to care."""
+        return took(self.seconds) if self.seconds >= 0.95 else ""
+
+    def _result(self) -> str:
+        kinds = (f"{counted(1, 'picture')}, {weight(len(p.data))}" for p in self.pictures)
+        text = visible(self.output.strip())
+        if not text:
+            return ", ".join(kinds) or "ok"
+        return ", ".join(["ok, " + size(text) if "\n" in text or len(text) > RESULT else f"→ {text}", *kinds])
+
+    @property
+    def busy(self) -> bool:
+        """Whether it has no result yet."""
+        return self.state in {"writing", "waiting", "running"}
+
+    @property
+    def told(self) -> bool:
+        """Whether the one line already says all of the result."""
+        return self.outcome.startswith("→")
+
+    @property
+    def line(self) -> str:
+        """The call and what came of it: `add a=1, b=2 → 3`."""
+        outcome = self.outcome if self.told else f"— {self.outcome}"
+        line = " ".join(part for part in (visible(self.name), self.arguments, outcome) if part)
+        return f"{line}, {self.aside}" if self.aside else line
+
+
+@dataclass(slots=True)
+class Note:
+    """One sentence that the harness says about the run."""
+
+    kind: Literal["notice", "wait", "switch", "restart", "decision", "nudge"]
+    text: str
+
+
+Segment: TypeAlias = Words | ToolUse | Note
+
+
+class RunView:
+    """The state of one run; `take` each event in order, then read."""
+
+    def __init__(self, prompt: str = "", clock: Callable[[], float] = time.monotonic) -> None:
+        """Start before the first event. `clock` tells seconds, from any origin."""
+        self.prompt = prompt
+        self.model = ""
+        self.turn = 0
+        self.limit = 0
+        """Most turns that the run may take."""
+        self.usage = Usage()
+        self.segments: list[Segment] = []
+        self.reason: Reason | None = None
+        self.detail = ""
+        self.doing = "starting"
+        """What is going on right now, in a few words."""
+        self._clock = clock
+        self._started: float | None = None
+        self._ended: float | None = None
+        self._own_model = ""
+        self._turn_start = 0
+        self._open: Words | None = None
+        self._calls: dict[str, int] = {}
+        self._running = 0
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds from the start to the end, or to now."""
+        if self._started is None:
+            return 0.0
+        return (self._ended if self._ended is not None else self._clock()) - self._started
+
+    @property
+    def headline(self) -> str:
+        """The whole run in a few words: `done in 2 turns, 6.2 s`; while it runs, what it is doing."""
+        if self.reason is None:
+            return self.doing
+        return f"{HEADLINES[self.reason]} in {counted(self.turn, 'turn')}, {took(self.elapsed)}"
+
+    @property
+    def ending(self) -> str:
+        """A sentence or two on why the run ended and what can be done; empty for `done` and while it runs."""
+        detail = visible(self.detail).rstrip()
+        match self.reason:
+            case None | "done":
+                return ""
+            case "interrupted":
+                return f"Stopped by you after {took(self.elapsed)}. What was finished is kept, and the next prompt goes on from here."
+            case "error":
+                return f"The run failed: {detail or 'no reason was given.'} The conversation is kept: run this again, or go on with another prompt."
+            case "refused":
+                return f"The model declined: {detail or 'it gave no reason.'} Ask in other words, or ask another model."
+            case "turns":
+                return f"{detail} What was done stands, and the next prompt goes on from here."
+            case _:
+                return f"{detail or 'The run ended early.'} What was done is kept; ask again, or ask it to go on."
+
+    @property
+    def answer(self) -> str:
+        """The text after the last tool call."""
+        return "".join(
+            s.text for s in self.segments[self.answer_start :] if isinstance(s, Words) and s.kind == "text"
+        )
+
+    @property
+    def answer_start(self) -> int:
+        """The index of the first segment after the last tool call."""
+        uses = (i for i in reversed(range(len(self.segments))) if isinstance(self.segments[i], ToolUse))
+        return next(uses, -1) + 1
+
+    def take(self, event: Event) -> int | None:
+        """Fold one event in; return the index of the segment it touched, None if none.
+
+        After TurnRestarted all segments from the returned index on are other ones than before.
+        """
+        match event:
+            case TextDelta(text):
+                return self._say("text", "answering", text)
+            case ThinkingDelta(text):
+                return self._say("thinking", "thinking", text)
+            case CallDelta(identity, name, text):
+                return self._write_call(identity, name, text)
+            case TurnStarted(turn):
+                self._start_turn(turn)
+            case RunEnded():
+                self._end(event)
+            case RunStarted(model=model, limit=limit):
+                self._begin(model, limit)
+            case TurnEnded(usage=usage):
+                self.usage += usage
+                return self._close(usage.reasoning)
+            case MessageAdded(message):
+                return self._settle(message)
+            case ToolStarted(call):
+                return self._start_call(call)
+            case ToolFinished(call, result, seconds):
+                return self._finish_call(call, result, seconds)
+            case TurnRestarted(why):
+                return self._restart(why)
+            case _:
+                return self._note(event)
+        return None
+
+    def _begin(self, model: str, limit: int) -> None:
+        self.model = self._own_model = model
+        self.limit = limit
+        self._started = self._clock()
+
+    def _say(self, kind: Literal["text", "thinking"], doing: str, piece: str) -> int:
+        if self._open is None or self._open.kind != kind:
+            self._close()
+            self._open = Words(kind, self._clock())
+            self.segments.append(self._open)
+            self.doing = doing
+        self._open.add(piece)
+        return len(self.segments) - 1
+
+    def _close(self, reasoning: int = 0) -> int | None:
+        """End the words that are open; give this turn's thinking its tokens if there is just one piece of it."""
+        if self._open is not None:
+            self._open.ended = self._clock()
+            self._open = None
+        if reasoning:
+            of_turn = range(self._turn_start, len(self.segments))
+            thoughts = [i for i in of_turn if getattr(self.segments[i], "kind", "") == "thinking"]
+            match [self.segments[i] for i in thoughts]:
+                case [Words() as thought]:
+                    thought.tokens = reasoning
+                    return thoughts[0]
+        return None
+
+    def _start_turn(self, turn: int) -> None:
+        self._close()
+        self.turn = turn
+        self.model = self._own_model
+        self._turn_start = len(self.segments)
+        self._calls.clear()
+        self._running = 0
+        self.doing = "waiting for the model"
+
+    def _write_call(self, identity: str, name: str, piece: str) -> int:
+        index = self._call(identity, name)
+        use = self.segments[index]
+        if isinstance(use, ToolUse):
+            use.add(piece)
+        return index
+
+    def _call(self, identity: str, name: str) -> int:
+        if identity not in self._calls:
+            self._close()
+            self._calls[identity] = len(self.segments)
+            self.segments.append(ToolUse(identity, name))
+            self.doing = f"calling {one_line(visible(name), RESULT)}"
+        return self._calls[identity]
+
+    def _settle(self, message: Message) -> int | None:
+        """Take a finished message: what was streamed is known, what was not joins now."""
+        if message.role == "user":
+            return self._hear(message.text)
+        if message.role == "tool" and self.turn == 0 and message.results:
+            left = counted(len(message.results), "call")
+            return self._add(
+                "notice", f"{left} left open by an earlier run: told the model that it may have run."
+            )
+        if message.role != "assistant":
+            return None
+        said = {segment.kind for segment in self.segments[self._turn_start :] if isinstance(segment, Words)}
+        for part in message.parts:
+            match part:
+                case Text(text) if "text" not in said:
+                    self._say("text", "answering", text)
+                case Thinking(text=text) if "thinking" not in said and text:
+                    self._say("thinking", "thinking", text)
+                case ToolCall(identity, name, raw):
+                    use = self.segments[self._call(identity, name)]
+                    if isinstance(use, ToolUse):
+                        use.name, use.raw = name, raw
+                        use.state = "waiting"
+                case _:
+                    pass
+        return None
+
+    def _hear(self, text: str) -> int | None:
+        if self.turn == 0:
+            self.prompt = self.prompt or text
+            return None
+        return self._add("nudge", f"The harness told the model: {text}")
+
+    def _start_call(self, call: ToolCall) -> int:
+        index = self._call(call.id, call.name)
+        use = self.segments[index]
+        if isinstance(use, ToolUse):
+            use.state = "running"
+        self._running += 1
+        self.doing = self._busy(call.name)
+        return index
+
+    def _busy(self, name: str) -> str:
+        return (
+            f"running {one_line(visible(name), RESULT)}"
+            if self._running == 1
+            else f"running {self._running} tools"
+        )
+
+    def _finish_call(self, call: ToolCall, result: ToolResult, seconds: float) -> int:
+        index = self._call(call.id, call.name)
+        use = self.segments[index]
+        if isinstance(use, ToolUse):
+            ran = use.state == "running"
+            self._running -= ran
+            use.raw = call.raw
+            use.state = _end_of_call(result, seconds, ran=ran)
+            use.seconds = seconds
+            use.output = result.text
+            use.pictures = tuple(part for part in result.content if isinstance(part, Image))
+        self.doing = self._still_running()
+        return index
+
+    def _still_running(self) -> str:
+        names = [
+            s.name
+            for s in self.segments[self._turn_start :]
+            if isinstance(s, ToolUse) and s.state == "running"
+        ]
+        return self._busy(names[0]) if names else "waiting for the model"
+
+    def _restart(self, why: str) -> int:
+        """Drop what the turn has streamed; what the harness said in it stays."""
+        start = self._turn_start
+        self.segments[start:] = [segment for segment in self.segments[start:] if isinstance(segment, Note)]
+        self._open = None
+        self._calls.clear()
+        self.doing = "asking again"
+        self._add("restart", f"Asked the model again: {why}")
+        return start
+
+    def _note(self, event: Event) -> int | None:
+        match event:
+            case Notice(text):
+                return self._add("notice", text)
+            case RetryWaiting(seconds, attempt, attempts, why):
+                self.doing = f"waiting {took(seconds)} to ask again"
+                last = self.segments[-1] if len(self.segments) > self._turn_start else None
+                if isinstance(last, Note) and last.kind == "wait":
+                    self.segments.pop()
+                return self._add(
+                    "wait",
+                    f"Attempt {attempt} of {attempts} failed: {why} Asked again after {took(seconds)}.",
+                )
+            case ModelSwitched(model, why):
+                self.model = model
+                return self._add("switch", f"Went on with {model} for this turn: {why}")
+            case DecisionMade(decision):
+                return self._add("decision", decision.why)
+            case _:
+                return None
+
+    def _add(
+        self, kind: Literal["notice", "wait", "switch", "restart", "decision", "nudge"], text: str
+    ) -> int:
+        self._close()
+        self.segments.append(Note(kind, text))
+        return len(self.segments) - 1
+
+    def _end(self, event: RunEnded) -> None:
+        self._close()
+        for segment in self.segments[self._turn_start :]:
+            if isinstance(segment, ToolUse) and segment.busy:
+                segment.state = "interrupted" if segment.state == "running" else "not run"
+        self.reason, self.detail = event.reason, event.detail
+        self.turn, self.usage = event.turns, event.usage
+        self._ended = self._clock()
+        self.doing = HEADLINES[event.reason]
+
+
+def _end_of_call(result: ToolResult, seconds: float, *, ran: bool) -> CallState:
+    if not result.is_error:
+        return "ok"
+    if result.text == NEVER_RAN:
+        return "not run"
+    if result.text == interrupted_text(seconds):
+        return "interrupted"
+    return "failed" if ran else "not run"

@@ -1,0 +1,144 @@
+"""The live view of a run in a notebook: one anywidget, fed joined deltas, replaced by the static record at the end.
+
+Theory of operation. The listener folds each event and sends what is new at most once in `INTERVAL`
+seconds: a timer on the running loop sends the rest, and where the loop is blocked the next event does.
+Messages are numbered. A front end that misses one, or that comes late (a reload, a second window),
+asks for the whole and gets it once. Where nothing has been heard from a front end, because it can't
+talk to a busy kernel, the whole is sent unasked at times that double, so that it still catches up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import anywidget
+import traitlets
+from IPython.display import display, update_display
+
+from harness_nb.events import Event, RunEnded
+from harness_nb.jupyter.feed import Feed, Json
+from harness_nb.jupyter.record import bundle
+from harness_nb.jupyter.view import RunView
+
+INTERVAL = 0.12
+"""Seconds between two messages to the front end."""
+
+CATCH_UP = 0.5
+"""Seconds after which the whole is sent for the first time to a front end that stays silent."""
+
+
+class Live(anywidget.AnyWidget):
+    """The drawing; `start` is the whole state, worked out whenever a front end asks for it."""
+
+    _esm = Path(__file__).parent / "live.js"
+    _css = Path(__file__).parent / "live.css"
+    start = traitlets.Dict().tag(sync=True)
+
+
+class LiveRun:
+    """One run shown in the output of the cell that made this."""
+
+    def __init__(self, prompt: str, stop: Callable[[], None]) -> None:
+        """Show the run at once, before its first event; `stop` is called when a person asks to stop it."""
+        self.view = RunView(prompt)
+        self._stop = stop
+        self._feed = Feed(self.view)
+        self._loop = _running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._number = 0
+        self._sent_at = 0.0
+        self._answered = False
+        self._catch_up = CATCH_UP
+        self._closed = False
+        self._display = uuid.uuid4().hex
+        self._live = Live(start=self._whole())
+        self._live.on_msg(self._hear)
+        shown = {
+            "application/vnd.jupyter.widget-view+json": {
+                "version_major": 2,
+                "version_minor": 0,
+                "model_id": self._live.model_id,
+            },
+            "text/plain": f"A run in progress: {prompt}",
+        }
+        display(shown, raw=True, display_id=self._display)  # type: ignore[no-untyped-call]
+
+    def listener(self, event: Event) -> None:
+        """Fold an event in, and send what is new when it is time."""
+        if self._closed:
+            return
+        self._feed.hear(event)
+        wait = self._sent_at + INTERVAL - time.monotonic()
+        if wait <= 0 or isinstance(event, RunEnded):
+            self._send()
+        elif self._timer is None:
+            self._timer = self._later(wait)
+
+    def close(self) -> None:
+        """Put the record in the place of the live view. Does nothing the second time."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        update_display(bundle(self.view), raw=True, display_id=self._display)  # type: ignore[no-untyped-call]
+        self._live.layout.close()
+        self._live.close()
+
+    def _later(self, wait: float) -> asyncio.TimerHandle | None:
+        if (loop := _running_loop()) is None:
+            return None
+        self._loop = loop
+        return loop.call_later(wait, self._send)
+
+    def _send(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._closed:
+            return
+        self._sent_at = time.monotonic()
+        new = self._feed.changes()
+        if not self._answered and self.view.elapsed > self._catch_up:
+            self._catch_up *= 2
+            self._live.send(self._whole())
+        elif new:
+            self._number += 1
+            self._live.send(new | {"number": self._number})
+
+    def _whole(self) -> Json:
+        """Everything, as the next message: those who have it all find nothing new in it."""
+        self._feed.changes()
+        self._number += 1
+        return self._feed.whole() | {"number": self._number, "whole": True}
+
+    def _hear(self, _: object, content: Json, __: object) -> None:
+        """Take a message from a front end, on whichever thread the kernel delivers it."""
+        if self._loop is None:
+            self._answer(content)
+        else:
+            self._loop.call_soon_threadsafe(self._answer, content)
+
+    def _answer(self, content: Json) -> None:
+        if self._closed:
+            return
+        self._answered = True
+        match content.get("ask"):
+            case "whole":
+                self._live.send(self._whole())
+            case "stop":
+                self._live.send({"stopping": True})
+                self._stop()
+            case _:
+                pass
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
