@@ -168,7 +168,7 @@ class Model(Protocol):
         """The model's name for people, e.g. `claude-sonnet-5-5` or `qwen2.5-coder-0.5b · local, small`."""
         ...
 
-    def __call__(self, request: Request, run: Run) -> Awaitable[Reply]:
+    def __call__(self, request: Request, run: Run, /) -> Awaitable[Reply]:
         """Ask once."""
         ...
 
