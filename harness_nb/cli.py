@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -15,21 +16,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness_nb.errors import HarnessError, UsageError
-from harness_nb.events import (
-    Event,
-    Notice,
-    RetryWaiting,
-    RunEnded,
-    RunStarted,
-    TextDelta,
-    ToolFinished,
-    TurnRestarted,
-)
 
 if TYPE_CHECKING:
     from harness_nb.providers.local.sources import Progress
 
 WELCOME = "00_welcome.ipynb"
+QUESTION = "What is 1234 * 5678?"
 
 commands = typer.Typer(
     help="An agent harness that lives in a notebook.",
@@ -58,6 +50,24 @@ def lab(context: typer.Context) -> None:
     root = ["--allow-root"] if getattr(os, "geteuid", lambda: 1)() == 0 else []  # a container's user
     command = [sys.executable, "-m", "jupyterlab", str(notebooks() / WELCOME), *root, *context.args]
     _become(command)
+
+
+@commands.command()
+def demo(
+    question: Annotated[str, typer.Argument(help="What to ask.")] = QUESTION,
+    model: Annotated[str | None, typer.Option(help="Which model answers, e.g. anthropic:MODEL.")] = None,
+) -> None:
+    """Ask one question and print the run as it streams: the main job without a notebook, no key needed."""
+    from harness_nb.jupyter.live import show_run
+    from harness_nb.recipes import assistant
+    from harness_nb.seams import Run
+
+    agent = assistant(model)
+    shown = show_run(question, lambda: None)  # Ctrl+C stops it
+    outcome = asyncio.run(agent.run(question, Run(listener=shown.listener)))
+    shown.close()
+    if outcome.reason != "done":
+        raise typer.Exit(1)
 
 
 @commands.command()
@@ -121,33 +131,6 @@ def notebooks() -> Path:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, target)
     return copy
-
-
-def tell(event: Event) -> None:
-    """Print an event as a terminal shows a run: the answer as it streams, one line for all else."""
-    match event:
-        case RunStarted(model=model):
-            print(f"Model: {model}\n")
-        case TextDelta(text):
-            print(text, end="", flush=True)
-        case ToolFinished(call, result, seconds):
-            outcome = "failed: " if result.is_error else ""
-            print(f"\n  {call.name}({call.raw}) -> {outcome}{_short(result.text)}  [{seconds:.1f} s]\n")
-        case TurnRestarted(why) | Notice(why):
-            print(f"\n  {why}")
-        case RetryWaiting(seconds, attempt, attempts, why):
-            print(f"\n  {why} Trying again in {seconds:.1f} s (attempt {attempt + 1} of {attempts}).")
-        case RunEnded("done", _, turns, usage):
-            print(f"\n\nDone in {turns} turns, {usage.input + usage.output:,} tokens.")
-        case RunEnded(_, detail):
-            print(f"\n\n{detail}")
-        case _:
-            pass
-
-
-def _short(text: str, most: int = 200) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The command line, as a person meets it: one sentence for what is wrong, and an exit code."""
 
+import asyncio
 import subprocess
 import sys
 
@@ -7,8 +8,10 @@ import pytest
 from kernel.rig import OLDER, python_of
 
 from harness_nb import cli
-from harness_nb.events import Notice, RetryWaiting, RunEnded, RunStarted, TextDelta, ToolFinished
-from harness_nb.messages import Text, ToolCall, ToolResult, Usage
+from harness_nb.providers.recorded import recording
+from harness_nb.providers.scripted import scripted
+from harness_nb.recipes import assistant
+from harness_nb.seams import layered
 
 
 def harness_nb(*arguments, cwd=None, python=sys.executable):
@@ -48,25 +51,15 @@ def test_a_clone_opens_its_own_notebooks():
     assert (cli.notebooks() / "00_welcome.ipynb").is_file()
 
 
-@pytest.mark.parametrize(
-    ("event", "line"),
-    [
-        (RunStarted("r", "scripted", 5), "Model: scripted"),
-        (TextDelta("It is 3."), "It is 3."),
-        (
-            ToolFinished(ToolCall("c", "add", '{"a": 1}'), ToolResult("c", (Text("3\n4"),)), 0.26),
-            'add({"a": 1}) -> 3 4  [0.3 s]',
-        ),
-        (
-            ToolFinished(ToolCall("c", "add"), ToolResult("c", (Text("no"),), is_error=True), 0),
-            "add({}) -> failed: no  [0.0 s]",
-        ),
-        (RetryWaiting(1.5, 1, 4, "Busy."), "Busy. Trying again in 1.5 s (attempt 2 of 4)."),
-        (Notice("Something."), "Something."),
-        (RunEnded("done", "", 2, Usage(input=1200, output=34)), "Done in 2 turns, 1,234 tokens."),
-        (RunEnded("turns", "The run reached its limit.", 5, Usage()), "The run reached its limit."),
-    ],
-)
-def test_a_terminal_shows_each_event_in_its_line(event, line, capsys):
-    cli.tell(event)
-    assert capsys.readouterr().out.strip() == line
+def test_the_demo_prints_a_run(tmp_path):
+    tape = tmp_path / "tape.jsonl"
+    asyncio.run(assistant(layered(scripted("It is 3."), recording(tape))).run("What is 1 + 2?"))
+    done = harness_nb("demo", "What is 1 + 2?", "--model", f"replay:{tape}")
+    assert done.returncode == 0, done.stderr
+    assert "It is 3." in done.stdout
+
+
+def test_a_demo_with_no_such_model_is_one_sentence():
+    done = harness_nb("demo", "--model", "nonesuch:1")
+    assert done.returncode == 1
+    assert done.stderr.startswith("harness-nb: No model is called `nonesuch:1`.")
