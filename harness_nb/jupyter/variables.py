@@ -114,6 +114,6 @@ def _extent(value: object) -> str:
 
 def _missing(name: str, scope: Mapping[str, object]) -> str:
     names = [known for known in scope if not known.startswith("_")]
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.7)
     hint = f"Did you mean `{near[0]}`?" if near else "Run the cell that makes it first."
     return f"No variable is called `{clean(name)}`. {hint} Nothing was sent."

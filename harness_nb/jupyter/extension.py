@@ -1,0 +1,67 @@
+"""What `%load_ext harness_nb` adds to an IPython, and takes away again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from harness_nb.jupyter.completion import agent_matcher
+from harness_nb.jupyter.magics import AgentMagics
+from harness_nb.jupyter.transform import transformers
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+_loaded: WeakKeyDictionary[InteractiveShell, Extension] = WeakKeyDictionary()
+
+
+def load(shell: InteractiveShell) -> None:
+    """Give this IPython `%agent`; a second time replaces the first."""
+    unload(shell)
+    _loaded[shell] = Extension(shell)
+
+
+def unload(shell: InteractiveShell) -> None:
+    """Take `%agent` away; sessions, their conversations and the defaults stay."""
+    if shell in _loaded:
+        _loaded.pop(shell).remove()
+
+
+class Extension:
+    """The parts of one IPython that are ours."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        """Add them."""
+        self._shell = shell
+        self._magics = AgentMagics(shell)
+        self._transformers = transformers(self._may_await)
+        self._cells_running = 0
+        shell.register_magics(self._magics)
+        # First, so that prompts are out of IPython's reach before it strips, dedents or expands anything.
+        shell.input_transformers_cleanup[:0] = self._transformers
+        shell.Completer.custom_matchers.append(agent_matcher)
+        shell.events.register("pre_execute", self._cell_begins)
+        shell.events.register("post_execute", self._cell_ends)
+
+    def remove(self) -> None:
+        """Take them away."""
+        shell = self._shell
+        shell.events.unregister("pre_execute", self._cell_begins)
+        shell.events.unregister("post_execute", self._cell_ends)
+        shell.Completer.custom_matchers.remove(agent_matcher)
+        for transformer in self._transformers:
+            shell.input_transformers_cleanup.remove(transformer)
+        shell.configurables.remove(self._magics)  # type: ignore[arg-type]
+        shell.magics_manager.registry.pop(type(self._magics).__name__, None)
+        for magics in shell.magics_manager.magics.values():
+            magics.pop("agent", None)
+
+    def _may_await(self) -> bool:
+        """Code inside a running cell, such as that of `%%time` or `%%capture`, is compiled where nothing is awaited."""
+        return bool(self._shell.autoawait) and not self._cells_running
+
+    def _cell_begins(self) -> None:
+        self._cells_running += 1
+
+    def _cell_ends(self) -> None:
+        self._cells_running = max(0, self._cells_running - 1)

@@ -1,0 +1,107 @@
+"""`%agent` and `%%agent`: read what is asked, and hand it to the session."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
+from traitlets import Any, Int, Unicode, default, observe
+
+from harness_nb.errors import UsageError
+from harness_nb.jupyter.options import Asked, cell_read, line_read, usage
+from harness_nb.jupyter.result import RunResult
+from harness_nb.jupyter.session import MAIN, Session, defaults, session
+from harness_nb.jupyter.shell import in_one_line
+
+
+class Arguments(TypedDict):
+    """What `Session.run` is called with."""
+
+    prompt: str
+    model: str | None
+    turns: int | None
+    variables: tuple[str, ...]
+    new: bool
+
+
+@magics_class
+class AgentMagics(Magics):
+    """Defaults of `%agent`, set by `%config AgentMagics.model = "..."` or in ipython_config.py."""
+
+    model = Any(
+        help="The model that is asked: its name, e.g. 'local' or 'anthropic:MODEL', or a model object. "
+        "None for what is configured on this machine, else the embedded model."
+    ).tag(config=True)
+    turns = Int(allow_none=True, min=1, help="Most turns of a run. None for the agent's own limit.").tag(
+        config=True
+    )
+    instructions = Unicode(help="What the agent is told before every conversation.").tag(config=True)
+
+    @default("model")
+    def _model_so_far(self) -> object:
+        return defaults.model
+
+    @default("turns")
+    def _turns_so_far(self) -> int | None:
+        return defaults.turns
+
+    @default("instructions")
+    def _instructions_so_far(self) -> str:
+        return defaults.instructions
+
+    @observe("model", "turns", "instructions")
+    def _changed(self, change: dict[str, object]) -> None:
+        setattr(defaults, str(change["name"]), change["new"])
+
+    async def line(self, text: str) -> RunResult | None:
+        """Run what follows `%agent`; a cell is rewritten to await this."""
+        asked = _read(text)
+        return None if _answered(asked) else await _session(asked).run(**_arguments(asked))
+
+    async def cell(self, text: str, body: str) -> RunResult | None:
+        """Run a `%%agent` cell; it is rewritten to await this."""
+        asked = _read(text, body)
+        return None if _answered(asked) else await _session(asked).run(**_arguments(asked))
+
+    @no_var_expand
+    @line_cell_magic
+    def agent(self, line: str, cell: str | None = None) -> RunResult | None:
+        """Ask where one can't await: in a function, or through `get_ipython().run_line_magic`."""
+        asked = _read(line, cell)
+        return None if _answered(asked) else _session(asked).run_blocking(**_arguments(asked))
+
+
+AgentMagics.agent.__doc__ = usage()
+
+
+def _read(text: str, body: str | None = None) -> Asked:
+    try:
+        return line_read(text) if body is None else cell_read(text, body)
+    except UsageError as fault:
+        in_one_line(fault, str(fault))
+        raise
+
+
+def _answered(asked: Asked) -> bool:
+    """Do what needs no run, if that is all that is asked."""
+    if asked.command == "help":
+        print(usage())  # noqa: T201 - help is text
+        return True
+    if asked.new and not asked.prompt.strip():
+        _session(asked).new()
+        return True
+    return False
+
+
+def _session(asked: Asked) -> Session:
+    return session(asked.session or MAIN)
+
+
+def _arguments(asked: Asked) -> Arguments:
+    return Arguments(
+        prompt=asked.prompt,
+        model=asked.model or None,
+        turns=asked.turns,
+        variables=asked.variables,
+        new=asked.new,
+    )

@@ -1,0 +1,48 @@
+"""The IPython that we run in, if any: its variables, and how it shows what went wrong."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+
+def running_shell() -> InteractiveShell | None:
+    """Return the IPython that runs in this process; None in a plain script, which then need not import IPython."""
+    if "IPython" not in sys.modules:
+        return None
+    from IPython.core.getipython import get_ipython
+
+    return get_ipython()
+
+
+def in_kernel(shell: InteractiveShell | None) -> bool:
+    """Say whether the shell is a kernel's, with a front end that shows more than text."""
+    return shell is not None and hasattr(shell, "kernel")
+
+
+def user_variables() -> Mapping[str, object]:
+    """Return what the person has defined: the notebook's variables, without IPython's own."""
+    shell = running_shell()
+    if shell is None:
+        return {}
+    own = shell.user_ns_hidden
+    return {name: value for name, value in shell.user_ns.items() if name[:1] != "_" and name not in own}
+
+
+def in_one_line(fault: BaseException, words: str) -> None:
+    """Have IPython show `words` in place of the traceback where the fault happens; `%tb` shows it all later."""
+    shell = running_shell()
+    if shell is None:
+        return
+    cell = shell.execution_count
+
+    def render() -> list[str]:
+        if shell.execution_count == cell:
+            return [words]
+        return list(shell.InteractiveTB.structured_traceback(type(fault), fault, fault.__traceback__))
+
+    fault._render_traceback_ = render  # type: ignore[attr-defined]
