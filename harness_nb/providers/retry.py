@@ -102,8 +102,9 @@ def retrying(
 
 def restated(fault: ProviderError, more: str) -> ProviderError:
     """Return the same fault with one more sentence."""
+    words = str(fault)
     return ProviderError(
-        f"{fault} {more}",
+        f"{words}{'' if words.endswith(('.', '!', '?')) else '.'} {more}",
         status=fault.status,
         code=fault.code,
         retryable=fault.retryable,
