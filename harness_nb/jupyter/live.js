@@ -83,7 +83,8 @@ class View {
     this.end = make("p", "hnb-end");
     this.status = make("div", "hnb-heard");
     this.status.setAttribute("role", "status");
-    const header = make("header", "", make("span", "hnb-dot"), make("b", "", "agent"), this.state, this.facts, this.stop);
+    const title = make("span", "hnb-title", make("span", "hnb-dot"), make("b", "", "agent"), " · ", this.state);
+    const header = make("header", "", title, this.facts, this.stop);
     this.section = make("section", "hnb-run", header, this.hint, this.prompt, this.parts, this.end, this.status);
     this.section.setAttribute("aria-label", "Agent run");
     this.section.dataset.lmSuppressShortcuts = "true"; // else JupyterLab takes Enter on the button for itself
@@ -137,7 +138,7 @@ class Fold {
     this.name = make("span", "hnb-name");
     this.line = make("span", "hnb-line");
     this.aside = make("span", "hnb-aside");
-    this.element = make("details", "", make("summary", "", this.name, this.line, this.aside), ...boxes);
+    this.element = make("details", "", make("summary", "", this.name, " ", this.line, " ", this.aside), ...boxes);
   }
 }
 
@@ -152,8 +153,7 @@ class Thought extends Fold {
 
   draw({ body, aside, busy }) {
     grow(this.box, body);
-    say(this.line, busy ? "…" : "");
-    say(this.aside, aside);
+    say(this.aside, busy ? "…" : `· ${aside}`);
   }
 }
 
@@ -165,11 +165,11 @@ class Call extends Fold {
     this.element.className = "hnb-call";
   }
 
-  draw({ name, state, arguments: line, outcome, aside, input, output, body }) {
+  draw({ name, state, arguments: line, upshot, input, output, body }) {
     this.element.dataset.state = state;
     say(this.name, name);
     say(this.line, line);
-    say(this.aside, [outcome, aside].filter(Boolean).join(" · "));
+    say(this.aside, upshot);
     grow(this.given, state === "writing" ? body : input || "none");
     grow(this.result, output || "none yet");
   }
@@ -206,13 +206,15 @@ class Prose {
 
 const KINDS = { text: Prose, thinking: Thought, call: Call, note: Note };
 
-// Append to a box of plain text what it lacks; follow its end if the reader is there.
+// Give a box of plain text what it lacks; while it grows, follow its end if the reader is there.
 function grow(box, text) {
   const node = box.firstChild ?? box.appendChild(document.createTextNode(""));
   if (node.data === text) return;
-  const atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 8;
-  text.startsWith(node.data) ? node.appendData(text.slice(node.length)) : (node.data = text);
-  if (atEnd) box.scrollTop = box.scrollHeight;
+  const grows = node.length > 0 && text.startsWith(node.data);
+  const atEnd = box.clientHeight > 0 && box.scrollHeight - box.scrollTop - box.clientHeight < 8;
+  if (grows) node.appendData(text.slice(node.length));
+  else node.data = text;
+  if (grows && atEnd) box.scrollTop = box.scrollHeight;
 }
 
 // Make the children of `parent`, from the given one on, look like `wanted`, keeping what is the same.

@@ -31,8 +31,9 @@ ANSWER = 200_000
 """Most characters of one stretch of the model's own words."""
 
 FAINT = "opacity:0.72"
-ROW = "margin:0 0 4px 0;font-size:0.93em"
-SUMMARY = "cursor:pointer;overflow-wrap:anywhere"
+FAILED = "color:rgb(209,67,67)"
+ROW = "margin:0 0 4px 0;font-size:13px;line-height:20px"
+SUMMARY = "cursor:pointer"
 BOX = f"margin:4px 0 8px 16px;padding:8px 10px;border:{LINE};border-radius:4px;overflow:auto;max-height:240px;white-space:pre-wrap;overflow-wrap:anywhere;{MONO}"
 
 
@@ -49,15 +50,17 @@ def bundle(view: RunView) -> dict[str, str]:
 
 def as_html(view: RunView) -> str:
     """Draw the run as HTML that needs no style sheet and runs nothing."""
-    about = "".join(f" · {part}" for part in (visible(view.model), tokens(view.usage)) if part)
+    about = " · ".join(part for part in (visible(view.model), tokens(view.usage)) if part)
+    # The dot between the two is there for readers without styles, which would run them together.
     header = (
-        f'<div style="padding:6px 14px;border-bottom:{LINE};font-size:0.93em"><strong>agent</strong> · '
-        f'{escape(view.headline)}<span style="{FAINT}">{escape(about)}</span></div>'
+        f'<div style="display:flex;flex-wrap:wrap;justify-content:space-between;padding:6px 14px;border-bottom:{LINE};'
+        f'font-size:13px;line-height:20px"><span><strong>agent</strong> · {escape(view.headline)}'
+        f'<span style="opacity:0"> · </span></span><span style="{FAINT}">{escape(about)}</span></div>'
     )
     # The class keeps MathJax from reading prices in dollars as formulas.
     return (
         f'<div class="tex2jax_ignore mathjax_ignore" style="border:{LINE};border-radius:6px;max-width:860px;'
-        f'margin:2px 0;line-height:1.55;overflow-wrap:anywhere">{header}<div style="padding:12px 14px 2px 14px">'
+        f'margin:2px 0;font-size:14px;line-height:1.55;overflow-wrap:anywhere">{header}<div style="padding:12px 14px 2px 14px">'
         f"{_prompt(view.prompt)}{''.join(_drawn(view))}{_ending(view)}</div></div>"
     )
 
@@ -124,24 +127,24 @@ def _drawn(view: RunView) -> Iterator[str]:
 
 
 def _call(use: ToolUse, limit: int) -> str:
-    outcome = f"{use.outcome}, {use.aside}" if use.aside else use.outcome
+    name = f'<code style="{MONO};background-color:transparent;padding:0"><strong>{escape(visible(use.name))}</strong>'
     line = (
-        f'<code style="{MONO}"><strong>{escape(visible(use.name))}</strong>{escape(f" {use.arguments}" if use.arguments else "")}</code> '
-        f'<span style="{FAINT}">{"" if use.told else "— "}{escape(outcome)}</span>'
+        f'{name} {escape(use.arguments)}</code> <span style="{FAILED if use.state == "failed" else FAINT}">'
     )
+    line += f"{escape(use.upshot)}</span>"
     given = pretty(use.raw)
-    inside = (
-        f'<div style="{FAINT};margin-left:16px">Arguments</div>{_box(clipped(given, limit))}' if given else ""
-    )
+    inside = f"{_label('Arguments')}{_box(clipped(given, limit))}" if given else ""
     if use.output and not use.told:
-        inside += (
-            f'<div style="{FAINT};margin-left:16px">Result</div>{_box(clipped(visible(use.output), limit))}'
-        )
+        inside += f"{_label('Result')}{_box(clipped(visible(use.output), limit))}"
     return _fold(line, inside)
 
 
 def _fold(summary: str, inside: str) -> str:
     return f'<details style="{ROW}"><summary style="{SUMMARY}">{summary}</summary>{inside}</details>'
+
+
+def _label(text: str) -> str:
+    return f'<div style="{FAINT};margin-left:16px;font-size:12px">{text}</div>'
 
 
 def _box(text: str) -> str:
@@ -160,7 +163,7 @@ def _prompt(prompt: str) -> str:
 def _ending(view: RunView) -> str:
     if not view.ending:
         return ""
-    colour = "198,40,40" if view.reason == "error" else "128,128,128"
+    colour = "209,67,67" if view.reason == "error" else "128,128,128"
     return (
         f'<div style="margin:8px 0 10px 0;padding-left:12px;border-left:3px solid rgb({colour})">'
         f"{escape(view.ending)}</div>"

@@ -154,11 +154,15 @@ class ToolUse:
         return self.outcome.startswith("→")
 
     @property
-    def line(self) -> str:
-        """The call and what came of it: `add a=1, b=2 → 3`."""
+    def upshot(self) -> str:
+        """What came of it and how long it took, to follow the call: `→ 3` or `— ok, 42 lines, 1.1 kB · 2.1 s`."""
         outcome = self.outcome if self.told else f"— {self.outcome}"
-        line = " ".join(part for part in (visible(self.name), self.arguments, outcome) if part)
-        return f"{line}, {self.aside}" if self.aside else line
+        return f"{outcome} · {self.aside}" if self.aside else outcome
+
+    @property
+    def line(self) -> str:
+        """The call and its upshot: `add a=1, b=2 → 3`."""
+        return " ".join(part for part in (visible(self.name), self.arguments, self.upshot) if part)
 
 
 @dataclass(slots=True)
