@@ -5,7 +5,7 @@ from collections import Counter
 from typing import get_args
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from harness_nb.agent import Agent, Limits
 from harness_nb.errors import ProviderError, UsageError
@@ -88,11 +88,13 @@ async def test_a_run_comes_through_each_fault(fault):
     assert sorted(told) == [("one", 2), ("two", 2)]
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from([None, *FAULTS]), max_size=12))
 async def test_a_run_comes_through_any_order_of_faults(plan):
     check(*await play(plan))
 
 
+@settings(deadline=None)
 @given(st.integers(), st.sampled_from(FAULTS), st.sampled_from([0.3, 1.0]))
 async def test_a_run_comes_through_faults_by_chance(seed, fault, odds):
     check(*await play(odds={fault: odds}, seed=seed))

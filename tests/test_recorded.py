@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from harness_nb.agent import Agent
 from harness_nb.errors import ProviderError, UsageError
@@ -220,6 +220,7 @@ deltas = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(parts).map(tuple), st.lists(deltas).map(tuple), st.lists(parts).map(tuple))
 def test_any_call_is_read_back_as_it_was(tmp_path_factory, asked, stream, answered):
     path = tmp_path_factory.mktemp("any") / "r.jsonl"

@@ -4,7 +4,7 @@ import asyncio
 import math
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from harness_nb.agent import Agent
 from harness_nb.errors import ProviderError
@@ -203,6 +203,7 @@ faults = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(policies, faults, st.integers(1, 10), seconds, st.floats(0, 1))
 def test_no_wait_breaks_a_bound(policy, fault, attempt, waited, chance):
     wait = policy.wait(fault, attempt, waited, chance)
@@ -217,6 +218,7 @@ def test_no_wait_breaks_a_bound(policy, fault, attempt, waited, chance):
     assert fault.code != "insufficient_quota"
 
 
+@settings(deadline=None)
 @given(policies, st.lists(faults, max_size=12))
 async def test_a_run_never_asks_or_waits_more_than_its_policy_says(policy, faults):
     outcome, slept, _ = await play(*faults, "Hello.", policy=policy)
