@@ -25,7 +25,7 @@ SCHEMES = ("http://", "https://", "mailto:")
 
 LINE = "1px solid rgba(128,128,128,0.35)"
 MONO = "font-family:monospace;font-size:0.92em"
-PRE = f"margin:0 0 10px 0;padding:8px 10px;border:{LINE};border-radius:4px;overflow:auto;white-space:pre-wrap;{MONO}"
+PRE = f"margin:0 0 10px 0;padding:8px 10px;border:{LINE};border-radius:4px;overflow:auto;white-space:pre;{MONO}"
 STYLES = {
     "p": "margin:0 0 10px 0",
     "ul": "margin:0 0 10px 0;padding-left:24px",
@@ -34,7 +34,8 @@ STYLES = {
     "table": "border-collapse:collapse;margin:0 0 10px 0;font-size:1em",
     "th": f"padding:3px 10px;border:{LINE};text-align:left",
     "td": f"padding:3px 10px;border:{LINE};text-align:left",
-    "code": MONO,
+    "tr": "background-color:transparent",
+    "a": "text-decoration:underline",
     "hr": f"border:0;border-top:{LINE};margin:12px 0",
     "h1": "margin:14px 0 6px 0;font-size:1.3em;font-weight:600",
     "h2": "margin:14px 0 6px 0;font-size:1.18em;font-weight:600",
@@ -87,7 +88,7 @@ def _picture(
     """Show a picture as a link to it: fetching it would tell its server who reads this, and when."""
     token = tokens[index]
     label = self.renderInlineAsText(token.children or [], options, env) or "picture"
-    return f'<a href="{escape(str(token.attrs.get("src", "")))}">{escape(label)}</a>'
+    return f'<a style="{STYLES["a"]}" href="{escape(str(token.attrs.get("src", "")))}">{escape(label)}</a>'
 
 
 def _fence(

@@ -8,6 +8,7 @@ in the notebook only; the transcript keeps all of it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from html import escape
 
@@ -30,11 +31,17 @@ SHORTEST = 200
 ANSWER = 200_000
 """Most characters of one stretch of the model's own words."""
 
+_ACTIVE = re.compile(
+    r"<(?=[A-Za-z/!?])|&(?=[A-Za-z#])|!\[|\]\((?!\s*(?:https?://|mailto:))|^ {0,3}\[[^\]\n]*\]:",
+    re.MULTILINE | re.IGNORECASE,
+)
+_INSTEAD = {"<": "&lt;", "&": "&amp;"}
+
 FAINT = "opacity:0.72"
 FAILED = "color:rgb(209,67,67)"
 ROW = "margin:0 0 4px 0;font-size:13px;line-height:20px"
-SUMMARY = "cursor:pointer"
-BOX = f"margin:4px 0 8px 16px;padding:8px 10px;border:{LINE};border-radius:4px;overflow:auto;max-height:240px;white-space:pre-wrap;overflow-wrap:anywhere;{MONO}"
+SUMMARY = "cursor:pointer;padding-left:14px;text-indent:-14px"
+BOX = f"margin:4px 0 8px 16px;padding:8px 10px;border:{LINE};border-radius:4px;overflow:auto;max-height:240px;white-space:pre-wrap;word-break:normal;{MONO}"
 
 
 def bundle(view: RunView) -> dict[str, str]:
@@ -60,7 +67,7 @@ def as_html(view: RunView) -> str:
     # The class keeps MathJax from reading prices in dollars as formulas.
     return (
         f'<div class="tex2jax_ignore mathjax_ignore" style="border:{LINE};border-radius:6px;max-width:860px;'
-        f'margin:2px 0;font-size:14px;line-height:1.55;overflow-wrap:anywhere">{header}<div style="padding:12px 14px 2px 14px">'
+        f'margin:2px 0;font-size:14px;line-height:1.55;overflow-wrap:break-word">{header}<div style="padding:12px 14px 2px 14px">'
         f"{_prompt(view.prompt)}{''.join(_drawn(view))}{_ending(view)}</div></div>"
     )
 
@@ -114,7 +121,7 @@ def _drawn(view: RunView) -> Iterator[str]:
         match segment:
             case Words(kind="text"):
                 if text := clipped(visible(segment.text), ANSWER).strip():
-                    yield f'<div style="margin:6px 0 0 0">{markdown(text)}</div>'
+                    yield f'<div style="padding-top:6px;overflow-x:auto">{markdown(text)}</div>'
             case Words():
                 yield _fold(
                     f'<span style="{FAINT}">Thinking · {escape(segment.aside)}</span>',
@@ -171,8 +178,11 @@ def _ending(view: RunView) -> str:
 
 
 def _inert(text: str) -> str:
-    """Keep a Markdown reader from taking text for HTML or an entity: code keeps its looks, nothing acts."""
-    return text.replace("&", "&amp;").replace("<", "&lt;")
+    """Keep a Markdown reader from making tags, entities, pictures or odd links of a model's words.
+
+    It does so inside code, too, where it shows: where code ends is just what hostile text would blur.
+    """
+    return _ACTIVE.sub(lambda found: _INSTEAD.get(found[0]) or f"{found[0][:-1]}\\{found[0][-1]}", text)
 
 
 def _literal(text: str) -> str:

@@ -213,17 +213,18 @@ class RunView:
         """The whole run in a few words: `done in 2 turns, 6.2 s`; while it runs, what it is doing."""
         if self.reason is None:
             return self.doing
-        return f"{HEADLINES[self.reason]} in {counted(self.turn, 'turn')}, {took(self.elapsed)}"
+        turns = f" in {counted(self.turn, 'turn')}" if self.reason == "done" else f" in turn {self.turn}"
+        return f"{HEADLINES[self.reason]}{turns if self.turn else ''}, {took(self.elapsed)}"
 
     @property
     def ending(self) -> str:
         """A sentence or two on why the run ended and what can be done; empty for `done` and while it runs."""
-        detail = visible(self.detail).rstrip()
+        detail = _sentence(visible(self.detail))
         match self.reason:
             case None | "done":
                 return ""
             case "interrupted":
-                return f"Stopped by you after {took(self.elapsed)}. What was finished is kept, and the next prompt goes on from here."
+                return "Stopped by you. What was finished is kept, and the next prompt goes on from here."
             case "error":
                 return f"The run failed: {detail or 'no reason was given.'} The conversation is kept: run this again, or go on with another prompt."
             case "refused":
@@ -423,7 +424,7 @@ class RunView:
                     self.segments.pop()
                 return self._add(
                     "wait",
-                    f"Attempt {attempt} of {attempts} failed: {why} Asked again after {took(seconds)}.",
+                    f"Attempt {attempt} of {attempts} failed: {_sentence(why)} Asked again after {took(seconds)}.",
                 )
             case ModelSwitched(model, why):
                 self.model = model
@@ -459,3 +460,8 @@ def _end_of_call(result: ToolResult, seconds: float, *, ran: bool) -> CallState:
     if result.text == interrupted_text(seconds):
         return "interrupted"
     return "failed" if ran else "not run"
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    return text if not text or text[-1] in ".!?…" else f"{text}."
