@@ -1,0 +1,106 @@
+"""How things are spelled on a wire, whatever they hold: JSON, tool names, call ids, arguments. Used by the adapters.
+
+A transcript keeps what a model said; a provider accepts less. What it would refuse is respelled, always in the
+same way, so that a call and its result still match and a request's bytes don't change from turn to turn.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, TypeVar
+
+from harness_nb.messages import Message, ToolCall, clean
+from harness_nb.providers.schemas import accepted
+from harness_nb.seams import ToolSpec
+
+Form = TypeVar("Form")
+
+TOKEN = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""What every provider accepts as a tool's name and as a call's id."""
+
+
+def wire_json(value: object) -> bytes:
+    """Write strict JSON in UTF-8, without spaces. Raises ValueError for NaN and the infinities."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return clean(text).encode()
+
+
+def fields(values: Mapping[str, object]) -> bytes:
+    """Write the inside of a JSON object, to be put beside parts that are written already."""
+    return wire_json(dict(values))[1:-1]
+
+
+def token(text: str) -> str:
+    """Return `text` if it can be a name or an id, else a respelling of it that no other text has."""
+    if TOKEN.fullmatch(text):
+        return text
+    mark = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    kept = re.sub(r"[^a-zA-Z0-9_-]+", "_", text[:55])
+    return f"{kept or 'unnamed'}_{mark}"
+
+
+def spoken_names(tools: Iterable[ToolSpec]) -> dict[str, str]:
+    """Map the names of tools as they are on the wire to what they are called here."""
+    return {token(spec.name): spec.name for spec in tools}
+
+
+def arguments(call: ToolCall) -> bytes:
+    """Write a call's arguments as the JSON object that goes back to a model, whatever `raw` holds."""
+    try:
+        return wire_json(call.replayed())
+    except (ValueError, RecursionError):  # a number too large for JSON, or brackets too deep
+        return wire_json({"_invalid_json": clean(call.raw)})
+
+
+def quoted(written: bytes) -> bytes:
+    """Write JSON as a JSON string: how the OpenAI wires carry arguments."""
+    return json.dumps(written.decode(), ensure_ascii=False).encode()
+
+
+class Forms(Generic[Form]):
+    """The wire forms of messages, each written once: a message never changes, and histories are long."""
+
+    def __init__(self, write: Callable[[Message], Form]) -> None:
+        self._write = write
+        self._known: dict[str, tuple[Message, Form]] = {}
+
+    def of(self, messages: Iterable[Message]) -> list[Form]:
+        """Return the forms of the messages, in order."""
+        known, forms = self._known, []
+        for message in messages:
+            found = known.get(message.id)
+            if found is None or found[0] is not message:  # a stand-in may have the id of an earlier one
+                found = known[message.id] = (message, self._write(message))
+            forms.append(found[1])
+        return forms
+
+
+class WrittenTools:
+    """The tools of a request on the wire, written again only when they change; what can't be sent is left out."""
+
+    def __init__(self, shape: Callable[[str, str, Mapping[str, object]], object]) -> None:
+        """Call `shape` with name, description and schema of a tool for what it is on this wire."""
+        self._shape = shape
+        self._tools: tuple[ToolSpec, ...] = ()
+        self.written: list[bytes] = []
+
+    def of(self, tools: tuple[ToolSpec, ...]) -> list[str]:
+        """Write these tools to `written`; return the names of those newly left out, whose schemas no provider takes."""
+        if tools is self._tools:
+            return []
+        self._tools, self.written, left_out = tools, [], []
+        for spec in tools:
+            try:
+                schema = accepted(spec.input_schema)
+                if schema is None:
+                    raise ValueError
+                self.written.append(wire_json(self._shape(token(spec.name), spec.description, schema)))
+            except (ValueError, TypeError, RecursionError):
+                left_out.append(spec.name)
+        return left_out
