@@ -19,12 +19,12 @@ def agent_matcher(context: CompletionContext) -> SimpleMatcherResult:
     """Complete what stands between `%agent` and the prompt; leave the prompt itself alone."""
     found = LINE.fullmatch(context.text_until_cursor)
     fragment, choices = _choices(found["text"]) if found else ("", ())
-    fitting = sorted(choice for choice in choices if choice.startswith(fragment))
+    fitting = sorted(choice for choice in choices if choice.startswith(fragment) and choice != fragment)
     known = max(0, len(fragment) - len(context.token))  # IPython's token may begin inside the fragment
     return SimpleMatcherResult(
         completions=[SimpleCompletion(choice[known:], type="param") for choice in fitting],
         matched_fragment=fragment[known:],
-        suppress=bool(fitting),
+        suppress=bool(choices),
     )
 
 

@@ -135,7 +135,7 @@ class Session:
             finally:
                 self._work.shown.close()
         except BaseException as fault:
-            in_one_line(fault, _in_words(fault, shown=self._work is not None and ask.show))
+            in_one_line(fault, _in_words(fault))
             self.last_error = fault
             raise
         finally:
@@ -255,15 +255,13 @@ _BUSY = (
 )
 
 
-def _in_words(fault: BaseException, *, shown: bool) -> str:
-    """Say in one line what ended a run; where the run's record says it already, don't say it twice."""
+def _in_words(fault: BaseException) -> str:
+    """Say in one line what ended a run: all that a log of a notebook's run shows."""
     match fault:
         case asyncio.CancelledError() | KeyboardInterrupt():
             return "Interrupted."
         case UsageError():
             return str(fault)
-        case HarnessError() if shown:
-            return "The run failed; its record says why. (%tb shows the traceback.)"
         case HarnessError():
             return f"The run failed: {fault} (%tb shows the traceback.)"
         case _:
