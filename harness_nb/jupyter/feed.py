@@ -41,9 +41,10 @@ class Feed:
             return
         if isinstance(event, TurnRestarted):
             self._forget(index)
-        elif index in self._sent and isinstance(event, TextDelta | ThinkingDelta | CallDelta):
-            self._more.setdefault(index, []).append(event.text)
-        self._touched.add(index)
+        elif index in self._sent:
+            self._touched.add(index)
+            if isinstance(event, TextDelta | ThinkingDelta | CallDelta):
+                self._more.setdefault(index, []).append(event.text)
 
     def whole(self) -> Json:
         """Everything, for a front end that knows nothing yet."""
@@ -58,8 +59,10 @@ class Feed:
         head = self._current()
         if _lasting(head) != _lasting(self._head):
             new["head"], self._head = head, head
-        open_ = (i for i, part in self._sent.items() if part.get("busy"))
-        patches = {str(i): patch for i in sorted({*self._touched, *open_}) if (patch := self._patch(i))}
+        unsettled = (index for index, part in self._sent.items() if part.get("busy"))
+        unsent = range(len(self._sent), len(self.view.segments))
+        due = sorted({*self._touched, *unsettled, *unsent})
+        patches = {str(index): patch for index in due if (patch := self._patch(index))}
         self._touched.clear()
         self._more.clear()
         if patches:
@@ -79,11 +82,10 @@ class Feed:
 
     def _forget(self, start: int) -> None:
         self._cut = start if self._cut is None else min(self._cut, start)
-        for gone in [index for index in {*self._sent, *self._touched} if index >= start]:
-            self._sent.pop(gone, None)
-            self._more.pop(gone, None)
-            self._touched.discard(gone)
-        self._touched.update(range(start, len(self.view.segments)))
+        for kept in (self._sent, self._more):
+            for gone in [index for index in kept if index >= start]:
+                del kept[gone]
+        self._touched = {index for index in self._touched if index < start}
 
     def _current(self) -> Json:
         view = self.view

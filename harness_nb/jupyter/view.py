@@ -352,9 +352,8 @@ class RunView:
                     self._say("thinking", "thinking", text)
                 case ToolCall(identity, name, raw):
                     use = self.segments[self._call(identity, name)]
-                    if isinstance(use, ToolUse):
-                        use.name, use.raw = name, raw
-                        use.state = "waiting"
+                    if isinstance(use, ToolUse) and use.state == "writing":
+                        use.name, use.raw, use.state = name, raw, "waiting"
                 case _:
                     pass
         return None
@@ -443,7 +442,7 @@ class RunView:
 
     def _end(self, event: RunEnded) -> None:
         self._close()
-        for segment in self.segments[self._turn_start :]:
+        for segment in self.segments:
             if isinstance(segment, ToolUse) and segment.busy:
                 segment.state = "interrupted" if segment.state == "running" else "not run"
         self.reason, self.detail = event.reason, event.detail

@@ -1,0 +1,179 @@
+"""What the front end hears of a run, and the run's life in a real kernel."""
+
+import json
+
+import pytest
+from hypothesis import given, strategies as st
+
+from harness_nb.events import (
+    CallDelta,
+    MessageAdded,
+    Notice,
+    RetryWaiting,
+    RunEnded,
+    RunStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+    TurnRestarted,
+    TurnStarted,
+)
+from harness_nb.jupyter.feed import Feed
+from harness_nb.jupyter.live import show_run
+from harness_nb.jupyter.terminal import TerminalRun
+from harness_nb.jupyter.view import RunView
+from harness_nb.messages import Text, ToolCall, ToolResult, Usage, assistant
+
+STARTED = RunStarted("r1", "tiny", 50)
+ADD = ToolCall("c1", "add", '{"a": 1}')
+EVENTS = st.sampled_from(
+    [
+        *(
+            TextDelta("t"),
+            ThinkingDelta("h"),
+            CallDelta("c1", "add", "{"),
+            CallDelta("c2", "sub"),
+            TurnStarted(2),
+        ),
+        *(MessageAdded(assistant("x", ADD)), ToolStarted(ADD), Notice("n"), RetryWaiting(1, 1, 2, "busy")),
+        *(ToolFinished(ADD, ToolResult("c1", (Text("3"),)), 0.0), TurnRestarted("cut")),
+        TurnEnded(1, Usage(1, 1, reasoning=1), "end"),
+    ]
+)
+
+
+class FrontEnd:
+    """Puts messages together as live.js does."""
+
+    def __init__(self):
+        self.head, self.parts = {}, []
+
+    def take(self, message):
+        message = json.loads(json.dumps(message))
+        self.head = message.get("head", self.head)
+        del self.parts[message.get("cut", len(self.parts)) :]
+        for index, patch in message.get("parts", {}).items():
+            if int(index) == len(self.parts):
+                self.parts.append({"body": ""})
+            part = self.parts[int(index)]
+            part["body"] += patch.pop("more", "")
+            part.update(patch)
+
+
+def followed():
+    feed = Feed(RunView("Why?", clock=lambda: 0.0))
+    feed.hear(STARTED)
+    return feed
+
+
+def shown_body(part):
+    """What a reader sees of what streams: for a call, only while it is being written."""
+    return part["body"] if part["kind"] != "call" or part["state"] == "writing" else ""
+
+
+@given(st.lists(st.tuples(EVENTS, st.booleans()), max_size=40))
+def test_changes_add_up_to_the_whole_however_they_are_cut(steps):
+    feed, end = followed(), FrontEnd()
+    for event, flush in steps:
+        feed.hear(event)
+        if flush:
+            end.take(feed.changes())
+    feed.hear(RunEnded("done", "", 1, Usage(1, 1)))
+    end.take(feed.changes())
+    whole = feed.whole()
+    assert end.head == whole["head"]
+    assert [part | {"body": shown_body(part)} for part in end.parts] == list(whole["parts"].values())
+
+
+def test_what_was_sent_is_not_sent_again():
+    feed = followed()
+    feed.hear(TextDelta("Hello"))
+    assert feed.changes()["parts"] == {"0": {"kind": "text", "body": "Hello"}}
+    feed.hear(TextDelta(", you"))
+    assert feed.changes() == {"parts": {"0": {"more": ", you"}}}
+    assert feed.changes() == {}
+
+
+def test_the_bytes_sent_grow_with_the_text_and_not_with_its_square():
+    feed, sent = followed(), 0
+    for _ in range(1000):
+        feed.hear(TextDelta("five."))
+        sent += len(json.dumps(feed.changes()))
+    assert sent < 1000 * 50
+
+
+def test_control_codes_do_not_reach_the_front_end():
+    feed = followed()
+    feed.hear(TextDelta("a\x1b[2J"))
+    feed.hear(CallDelta("c1", "add\x07", "\x1b"))
+    assert "\\u001b" not in json.dumps(feed.changes())
+    feed.hear(TextDelta("\x1b"))
+    assert "\\u001b" not in json.dumps(feed.changes())
+
+
+def test_outside_a_kernel_a_run_is_text(capsys):
+    shown = show_run("Why?", lambda: None)
+    assert isinstance(shown, TerminalRun)
+    shown.listener(STARTED)
+    shown.close()
+    shown.close()
+    assert capsys.readouterr().out == "agent · tiny\n"
+
+
+SETUP = """
+from harness_nb.agent import Agent
+from harness_nb.jupyter.live import show_run
+from harness_nb.providers.scripted import scripted
+from harness_nb.seams import Run
+
+async def go(*turns, pace=0.0, piece=12, prompt="Why?"):
+    shown = show_run(prompt, lambda: run.stop())
+    run = Run(listener=shown.listener)
+    outcome = await Agent(scripted(*turns, pace=pace, piece=piece)).run(prompt, run)
+    shown.close()
+    shown.close()
+    return outcome.text
+"""
+
+
+@pytest.mark.kernel
+def test_in_a_kernel_the_live_view_ends_as_the_record_on_the_same_display(kernel):
+    kernel.execute(SETUP)
+    ran = kernel.execute("_ = await go('It is **3**.')")
+    kinds = [sent.type for sent in ran.outputs if not sent.type.startswith("comm")]
+    assert kinds == ["display_data", "update_display_data"]
+    shown, record = (sent.content for sent in ran.outputs if sent.type.endswith("display_data"))
+    assert "application/vnd.jupyter.widget-view+json" in shown["data"]
+    assert shown["transient"] == record["transient"]
+    assert set(record["data"]) == {"text/html", "text/plain", "text/markdown"}
+    assert "<strong>3</strong>" in record["data"]["text/html"]
+
+
+@pytest.mark.kernel
+def test_what_is_opened_for_a_run_is_closed_with_it(kernel):
+    kernel.execute(SETUP)
+    ran = kernel.execute("_ = await go('Fine.')")
+    opened = {sent.content["comm_id"] for sent in ran.outputs if sent.type == "comm_open"}
+    closed = {sent.content["comm_id"] for sent in ran.outputs if sent.type == "comm_close"}
+    assert opened
+    assert opened == closed
+
+
+@pytest.mark.kernel
+def test_text_comes_before_the_run_ends_even_where_the_loop_is_blocked(kernel):
+    kernel.execute(SETUP)
+    ran = kernel.execute(
+        "import time\\n"
+        "shown = show_run('Why?', lambda: None)\\n"
+        "from harness_nb.events import *\\n"
+        "shown.listener(RunStarted('r', 'tiny', 5))\\n"
+        "for n in range(4):\\n"
+        "    time.sleep(0.2)\\n"
+        "    shown.listener(TextDelta(f'piece{n} '))\\n"
+        "print('closing')\\n"
+        "shown.close()".replace("\\n", "\n")
+    )
+    order = ["piece2" in str(sent.content) or (sent.type == "stream" and "closing") for sent in ran.outputs]
+    assert order.index(True) < order.index("closing")

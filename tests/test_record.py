@@ -1,0 +1,223 @@
+"""The static record: what it says, and what it must never do."""
+
+from html.parser import HTMLParser
+
+import nbformat
+import pytest
+from markdown_it import MarkdownIt
+from nbconvert import HTMLExporter
+
+from harness_nb.events import (
+    CallDelta,
+    Notice,
+    RunEnded,
+    RunStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnStarted,
+)
+from harness_nb.jupyter.markdown import as_html as markdown
+from harness_nb.jupyter.record import as_html, as_markdown, as_text, bundle
+from harness_nb.jupyter.view import HEADLINES, RunView
+from harness_nb.messages import Text, ToolCall, ToolResult, Usage
+
+PAYLOADS = [
+    "<script>top.x=1</script>",
+    "<img src=x onerror=x=1>",
+    "[a](javascript:x)",
+    "![a](http://tracker.example/p.png)",
+    '</pre></script><iframe srcdoc="<script>1</script>">',
+    '" onmouseover="x',
+    "<svg/onload=x>",
+    "```\ncode\n```\n<script>1</script>\n```",
+    "&lt;b&gt;",
+    "\x1b[31m<b>x</b>",
+    "[a]: javascript:x\n\n[a]",
+    "<javascript:x>",
+    "[a](data:text/html,x) [b]( <javascript:x> ) [c](JaVaScript:x)",
+    '[a](http://x "on\'x\\" onclick=x")',
+]
+ELEMENTS = {
+    *("div", "span", "details", "summary", "strong", "em", "code", "pre", "p", "br", "hr", "a", "blockquote"),
+    *("ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "h1", "h2", "h3", "h4", "h5", "h6"),
+}
+ATTRIBUTES = {"style", "href", "class", "start", "title"}
+
+
+class Elements(HTMLParser):
+    """What a browser would make of some HTML: elements, attributes and the text between them."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.tags, self.attributes, self.links, self.words = set(), set(), set(), ""
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self.links |= {value for name, value in attrs if name in {"href", "src"}}
+
+    def handle_data(self, data):
+        self.words += data
+
+
+def told(*events, prompt="Why?", reason="done", detail=""):
+    """The view of a finished run of one turn that took no time."""
+    view = RunView(prompt, clock=lambda: 0.0)
+    for event in (RunStarted("r1", "tiny", 50), TurnStarted(1), *events):
+        view.take(event)
+    view.take(RunEnded(reason, detail, 1, Usage(4530, 282)))
+    return view
+
+
+def used(name="add", raw='{"a": 1}', result="3", *, error=False):
+    call = ToolCall("c1", name, raw)
+    finished = ToolFinished(call, ToolResult("c1", (Text(result),), is_error=error), 0.1)
+    return [CallDelta("c1", name), ToolStarted(call), finished]
+
+
+def everywhere(payload):
+    """A run with the payload wherever text from outside can stand."""
+    return told(
+        *(
+            ThinkingDelta(payload),
+            *used(payload, f'{{"x": "{payload}"}}', payload),
+            *used("f", payload, payload, error=True),
+        ),
+        *(Notice(payload), TextDelta(payload)),
+        prompt=payload,
+        reason="error",
+        detail=payload,
+    )
+
+
+def test_the_record_tells_the_story_in_order_and_the_answer_comes_last():
+    view = told(ThinkingDelta("Hm"), *used(), TextDelta("It is **3**."), Notice("By the way."))
+    words = Elements(as_html(view)).words
+    story = [
+        "agent · done in 1 turn, under 1 s",
+        "tiny · 4,530 tokens in, 282 out",
+        "Why?",
+        "Thinking",
+        "add a=1 → 3",
+    ]
+    places = [words.index(part) for part in [*story, "By the way.", "It is 3."]]
+    assert places == sorted(places)
+    assert words.strip().endswith("It is 3.")
+
+
+def test_thinking_and_calls_are_folded_and_the_answer_is_not():
+    html = as_html(told(ThinkingDelta("Hm"), *used(), TextDelta("It is 3.")))
+    assert html.count("<details") == html.count("<summary") == 2
+    assert "<details open" not in html
+    assert html.index("It is 3.") > html.rindex("</details>")
+
+
+@pytest.mark.parametrize("reason", [reason for reason in HEADLINES if reason != "done"])
+def test_an_end_other_than_done_is_a_sentence_and_the_last_word(reason):
+    view = told(TextDelta("So far"), reason=reason, detail="Because.")
+    for form in (Elements(as_html(view)).words, as_text(view)):
+        assert view.ending in form
+        assert form.index("So far") < form.index(view.ending)
+
+
+def test_the_same_run_gives_the_same_bytes():
+    events = [ThinkingDelta("Hm"), *used(), TextDelta("It is 3.")]
+    assert bundle(told(*events)) == bundle(told(*events))
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_nothing_from_outside_becomes_a_live_element_or_attribute(payload):
+    found = Elements(as_html(everywhere(payload)))
+    assert found.tags <= ELEMENTS
+    assert found.attributes <= ATTRIBUTES
+    assert all(link.startswith(("http://", "https://")) for link in found.links)
+
+
+@pytest.mark.parametrize(
+    "payload", ["<script>top.x=1</script>", "&lt;b&gt;", "[a](javascript:x)", '" onmouseover="x']
+)
+def test_hostile_text_can_be_read_as_it_stands(payload):
+    assert Elements(as_html(told(TextDelta(payload)))).words.strip().endswith(payload)
+    assert Elements(as_html(told(prompt=payload))).words.strip().endswith(payload)
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_the_markdown_form_is_inert_even_where_raw_html_is_allowed(payload):
+    found = Elements(
+        MarkdownIt("commonmark", {"html": True}).enable("table").render(as_markdown(everywhere(payload)))
+    )
+    assert found.tags <= ELEMENTS
+    assert all(link.startswith(("http://", "https://")) for link in found.links)
+
+
+def test_an_exported_notebook_holds_nothing_live():
+    outputs = [
+        nbformat.v4.new_output("display_data", data=bundle(everywhere(payload))) for payload in PAYLOADS
+    ]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("", outputs=outputs)])
+    exported, _ = HTMLExporter(template_name="basic").from_notebook_node(notebook)
+    assert Elements(exported).tags <= ELEMENTS | {"button"}
+    assert not any(name.startswith("on") for name in Elements(exported).attributes)
+
+
+def test_control_codes_are_shown_in_every_form():
+    for form in bundle(everywhere("\x1b[2J\x1b]0;t\x07 a\rb \u202e")).values():
+        assert "␛[2J" in form.replace("\\[", "[")
+        assert not {"\x1b", "\x07", "\r", "\u202e"} & set(form)
+
+
+def test_it_uses_only_what_an_untrusted_notebook_keeps():
+    html = as_html(
+        told(ThinkingDelta("Hm"), *used(), TextDelta("# A\n\n|a|\n|-|\n|b|\n\n`c`"), reason="error")
+    )
+    assert Elements(html).tags <= ELEMENTS
+    assert not any(
+        word in html for word in ("var(", "position", "aria-", "role=", "data-", " id=", "anywhere")
+    )
+
+
+def test_without_styles_the_words_do_not_run_together():
+    words = Elements(as_html(told(*used(result="a\nb")))).words
+    assert "under 1 s · tiny · 4,530 tokens" in words
+    assert "add a=1 — ok, 2 lines, 3 bytes" in words
+
+
+def test_a_long_run_stays_light_and_its_answer_whole():
+    text = "".join(f"{n:04} " for n in range(5000))
+    forms = bundle(told(*(TextDelta(piece) for piece in text.split(" "))))
+    assert text.replace(" ", "") in Elements(forms["text/html"]).words.replace("\n", "")
+    assert sum(map(len, forms.values())) < 48_000
+
+
+def test_a_huge_result_does_not_bloat_the_record():
+    forms = bundle(told(*used(result="line\n" * 100_000), TextDelta("Done.")))
+    assert sum(map(len, forms.values())) < 10_000
+    assert "100,000 lines" in forms["text/plain"]
+
+
+def test_many_calls_share_the_space():
+    calls = [event for n in range(60) for event in (TurnStarted(n + 1), *used(result="x" * 5000))]
+    assert sum(map(len, bundle(told(*calls)).values())) < 150_000
+
+
+def test_an_unfinished_or_empty_run_can_be_drawn():
+    for view in (RunView(), told(prompt="")):
+        assert all(bundle(view).values())
+        assert Elements(as_html(view)).tags <= ELEMENTS
+
+
+def test_markdown_keeps_line_breaks_and_shows_pictures_as_links():
+    assert "<br" in markdown("one\ntwo")
+    assert 'href="https://x.example/p.png">plot</a>' in markdown("![plot](https://x.example/p.png)")
+    assert "<img" not in markdown("![plot](https://x.example/p.png)")
+
+
+@pytest.mark.parametrize(
+    "source", ["```python\nprint(", "**bold", "[text](http://x", "| a |\n|-", "`code", "- item\n  - "]
+)
+def test_markdown_that_is_not_finished_is_drawn(source):
+    assert Elements(markdown(source)).tags <= ELEMENTS

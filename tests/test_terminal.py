@@ -1,0 +1,95 @@
+"""A run as plain text."""
+
+import io
+
+import pytest
+
+from harness_nb.agent import Agent
+from harness_nb.errors import ProviderError
+from harness_nb.events import RunStarted, TextDelta, TurnRestarted, TurnStarted
+from harness_nb.jupyter.terminal import TerminalRun, wants_colour
+from harness_nb.messages import Thinking
+from harness_nb.providers.scripted import call, say, scripted
+from harness_nb.seams import Run
+from harness_nb.tools import Toolbox, tool
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+async def written(*turns, colour=False):
+    """What a run of these turns writes, piece by piece."""
+    pieces = []
+    shown = TerminalRun("Why?", pieces.append, colour=colour)
+    await Agent(scripted(*turns), Toolbox([add])).run("Why?", Run(listener=shown.listener))
+    shown.close()
+    return pieces
+
+
+async def test_words_stream_and_all_else_is_one_line():
+    pieces = await written(say(Thinking("Hm. " * 10), "I will add them. ", call("add", a=1, b=2)), "It is 3.")
+    assert "I will add t" in pieces
+    assert "".join(pieces).splitlines() == [
+        "agent · scripted",
+        "  thinking, under 1 s · 40 characters",
+        "I will add them. ",
+        "  add a=1, b=2 → 3",
+        "It is 3.",
+        "done in 2 turns, under 1 s · about 16 tokens in, 14 out",
+    ]
+
+
+async def test_a_failure_is_a_sentence():
+    text = "".join(await written(ProviderError("No such model")))
+    assert "The run failed: No such model. " in text
+    assert "failed in turn 1" in text
+
+
+async def test_control_codes_of_a_model_or_a_tool_are_shown_and_not_sent():
+    text = "".join(await written(say("\x1b[2J", call("add", a="\x1b]0;t\x07", b=2)), "\r\x9bx"))
+    assert "␛[2J" in text
+    assert not {"\x1b", "\x07", "\r", "\x9b"} & set(text)
+
+
+async def test_colour_comes_only_where_it_is_asked_for():
+    assert "\x1b" not in "".join(await written("Hi"))
+    assert "\x1b[2magent" in "".join(await written("Hi", colour=True))
+
+
+def test_a_restarted_turn_says_so_and_starts_on_a_new_line():
+    pieces = []
+    shown = TerminalRun("Why?", pieces.append)
+    for event in (
+        RunStarted("r", "tiny", 5),
+        TurnStarted(1),
+        TextDelta("Lo"),
+        TurnRestarted("cut"),
+        TextDelta("New"),
+    ):
+        shown.listener(event)
+    shown.close()
+    assert "".join(pieces).splitlines() == ["agent · tiny", "Lo", "  Asked the model again: cut", "New"]
+
+
+class Screen(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "setting", "welcome"),
+    [
+        (io.StringIO(), ("NO_COLOR", ""), False),
+        (Screen(), ("NO_COLOR", ""), True),
+        (Screen(), ("NO_COLOR", "1"), False),
+        (Screen(), ("TERM", "dumb"), False),
+    ],
+)
+def test_colour_is_for_a_screen_and_for_who_wants_it(monkeypatch, stream, setting, welcome):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv(*setting)
+    assert wants_colour(stream) is welcome
