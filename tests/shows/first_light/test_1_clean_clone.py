@@ -93,8 +93,9 @@ def test_the_demo_runs_a_tool_on_the_embedded_model(clone):
         assert process.wait(PATIENCE) == 0, log.read_text("utf-8")
     said = log.read_text("utf-8")
     print(f"the demo after {time.monotonic() - began:.0f} s:\n{said}")
-    assert re.search(r"calc\(.*\) -> 7006652\b", said)
-    assert re.search(r"7,?006,?652", said.split("->")[1].split("\n", 1)[1])
+    call = re.search(r"^ *calc .*→ 7,?006,?652\b", said, re.MULTILINE)
+    assert call, "the tool did not run"
+    assert re.search(r"7,?006,?652", said[call.end() :]), "the answer does not hold the tool's result"
 
 
 def test_the_second_command_ends_green(clone):
