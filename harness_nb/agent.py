@@ -185,6 +185,7 @@ class Agent:
                 pass
         progress.pieces.append(text)
         if not progress.text.strip():
+            progress.pieces.clear()
             return self._nudge(run, progress, NO_ANSWER, "The model gave no answer.")
         whole = reply if progress.text == text else replace(reply, message=assistant(progress.text))
         for check in self.accept:
