@@ -12,7 +12,12 @@ import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-COLOURS = {"system": "#8a8a8a", "user": "#5b8def", "assistant": "#3c9d6b", "tool": "#e0a33e"}
+COLOURS = {
+    "system": "#8a8a8a",
+    "user": "#5b8def",
+    "assistant": "#3c9d6b",
+    "tool": "#e0a33e",
+}
 CELL = "text-align:left;vertical-align:top;padding:2px 14px 2px 0"
 WIDEST = 150
 """Longest text, in characters, that a picture shows whole."""
@@ -51,11 +56,17 @@ def source(thing: Callable[..., object] | type) -> Listing:
     return Listing(f"# {place}.py\n{textwrap.dedent(inspect.getsource(thing)).rstrip()}")
 
 
-def table(headers: Sequence[str], rows: Iterable[Sequence[object]], bar: int | None = None) -> Drawing:
+def table(
+    headers: Sequence[str], rows: Iterable[Sequence[object]], bar: int | None = None
+) -> Drawing:
     """Draw rows under headers; `bar` names a column of numbers that also gets a bar beside each."""
     rows = [list(row) for row in rows]
-    longest = max((float(str(row[bar])) for row in rows), default=1.0) if bar is not None else 1.0
-    head = "".join(f'<th scope="col" style="{CELL}">{html.escape(name)}</th>' for name in headers)
+    longest = (
+        max((float(str(row[bar])) for row in rows), default=1.0) if bar is not None else 1.0
+    )
+    head = "".join(
+        f'<th scope="col" style="{CELL}">{html.escape(name)}</th>' for name in headers
+    )
     body = ""
     for row in rows:
         body += "<tr>"
@@ -63,15 +74,22 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]], bar: int | N
             strip = _strip(float(str(value)) / longest) if index == bar else ""
             body += f'<td style="{CELL}">{_prose(value)}{strip}</td>'
         body += "</tr>"
-    return Drawing(f"<table><tr>{head}</tr>{body}</table>", _columns([list(headers), *rows]))
+    return Drawing(
+        f"<table><tr>{head}</tr>{body}</table>", _columns([list(headers), *rows])
+    )
 
 
 def _strip(share: float) -> str:
-    return f'<div style="background:#5b8def;height:5px;width:{max(1, round(share * 220))}px"></div>'
+    width = max(1, round(share * 220)) if share else 0
+    return f'<div style="background:#5b8def;height:5px;width:{width}px"></div>'
 
 
 def _grouped(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    return (
+        f"{value:,}"
+        if isinstance(value, int) and not isinstance(value, bool)
+        else str(value)
+    )
 
 
 def _prose(value: object) -> str:
@@ -79,13 +97,19 @@ def _prose(value: object) -> str:
     pieces = html.escape(_grouped(value)).replace("\n", "<br>").split("`")
     if len(pieces) % 2 == 0:
         return "`".join(pieces)
-    return "".join(f"<code>{piece}</code>" if index % 2 else piece for index, piece in enumerate(pieces))
+    return "".join(
+        f"<code>{piece}</code>" if index % 2 else piece
+        for index, piece in enumerate(pieces)
+    )
 
 
 def _columns(rows: list[list[object]]) -> str:
     texts = [[_grouped(value).replace("\n", " / ") for value in row] for row in rows]
     widths = [max(len(text) for text in column) for column in zip(*texts, strict=True)]
-    lines = ("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in texts)
+    lines = (
+        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True))
+        for row in texts
+    )
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -101,15 +125,21 @@ def picture(*lists: Iterable[object], titles: Sequence[str] = ()) -> Drawing:
             for role, text in rows
         )
         heading = f"<div><b>{html.escape(title)}</b></div>" if title else ""
-        columns.append(f'<div style="flex:1;min-width:240px;overflow-wrap:anywhere">{heading}{lines}</div>')
-        texts.append("\n".join([title] * bool(title) + [f"{role:<10} {text}" for role, text in rows]))
+        columns.append(
+            f'<div style="flex:1;min-width:240px;overflow-wrap:anywhere">{heading}{lines}</div>'
+        )
+        texts.append(
+            "\n".join([title] * bool(title) + [f"{role:<10} {text}" for role, text in rows])
+        )
     web = f'<div style="display:flex;flex-wrap:wrap;gap:20px">{"".join(columns)}</div>'
     return Drawing(web, "\n\n".join(texts))
 
 
 def _rows(message: object) -> list[tuple[str, str]]:
     if isinstance(message, dict):
-        wish = f"{message['tool']}({_arguments(message['args'])})" if "tool" in message else ""
+        wish = (
+            f"{message['tool']}({_arguments(message['args'])})" if "tool" in message else ""
+        )
         return [(message["role"], _short(message.get("text", "")) or wish)]
     return [(message.role, _part(part)) for part in message.parts]  # type: ignore[attr-defined]
 
@@ -131,7 +161,11 @@ def _arguments(values: dict[str, object]) -> str:
 
 def _short(text: str) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= WIDEST else f"{text[: WIDEST - 30]}... ({len(text):,} characters)"
+    return (
+        text
+        if len(text) <= WIDEST
+        else f"{text[: WIDEST - 30]}... ({len(text):,} characters)"
+    )
 
 
 def predict(question: str, answer: object) -> Drawing:
@@ -147,7 +181,11 @@ def check(goal: str) -> Callable[[Callable[[], object]], None]:
         try:
             test()
         except Exception as fault:
-            why = str(fault) if isinstance(fault, AssertionError) else f"{type(fault).__name__}: {fault}"
+            why = (
+                str(fault)
+                if isinstance(fault, AssertionError)
+                else f"{type(fault).__name__}: {fault}"
+            )
             print(f"not yet: {goal}" + (f"\n  {why}" if why else ""))
         else:
             print(f"solved: {goal}")

@@ -87,6 +87,7 @@ def test_a_lesson_is_one_sitting(path):
     assert 1200 <= len(prose(notebook).split()) <= 2000
     assert 3 <= lines[len(lines) // 2] <= 6
     assert lines[-1] <= 25
+    assert max(len(line) for cell in code(notebook) for line in cell.source.splitlines()) <= 100
 
 
 @each_chapter
