@@ -84,6 +84,11 @@ def stated(body: object) -> Body | None:
         return {"message": error}
     if body.get("type") == "error":
         return body
+    if body.get("type") == "response.failed":
+        response = body.get("response")
+        return (stated(response) if isinstance(response, Mapping) else None) or {
+            "message": "no more was said"
+        }
     return None
 
 

@@ -86,8 +86,6 @@ class OpenAI:
         body = self._body(request, run, {**self._asking, **({"max_output_tokens": limit} if limit else {})})
         turn = Turn(Assembly(run, spoken_names(request.tools)))
         await self._wire.read("/responses", body, turn.take)
-        if turn.failure is not None:
-            raise self._wire.fault(turn.failure)
         if not turn.ended:
             raise self._wire.cut()
         parts = turn.assembly.parts()

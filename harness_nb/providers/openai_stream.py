@@ -16,7 +16,7 @@ VENDOR = "openai"
 
 Data: TypeAlias = dict[str, object]
 
-ENDS = {"response.completed", "response.incomplete", "response.failed"}
+ENDS = {"response.completed", "response.incomplete"}
 INCOMPLETE: dict[object, Stop] = {"max_output_tokens": "length", "content_filter": "refusal"}
 
 
@@ -26,7 +26,6 @@ class Turn:
     def __init__(self, assembly: Assembly) -> None:
         self.assembly = assembly
         self.ended = False
-        self.failure: Data | None = None
         self.stop: Stop = "end"
         self.detail = ""
         self.usage: Usage | None = None
@@ -118,10 +117,8 @@ class Turn:
         if not self._done and isinstance(output, list):
             for number, item in enumerate(output):
                 self._finished(number, item)
-        error, details = response.get("error"), response.get("incomplete_details")
-        if response.get("status") == "failed" or isinstance(error, dict):
-            self.failure = error if isinstance(error, dict) else {"message": "The response failed."}
-        elif response.get("status") == "incomplete":
+        details = response.get("incomplete_details")
+        if response.get("status") == "incomplete":
             reason = details.get("reason") if isinstance(details, dict) else None
             self.stop = INCOMPLETE.get(reason, "other")
             self.detail = "" if self.stop == "length" else str(reason or "incomplete")

@@ -72,12 +72,12 @@ TURNS = [
     case("a call in pieces", [ask("add", '{"a":', "1}")], ToolCall("call_1", "add", '{"a":1}'), stop="calls"),
     case(
         "text and two calls",
-        [say("Both."), ask("a", A, id="c1"), ask("b", B, id="c2")],
+        [say("Both."), ask("a", A, as_id="c1"), ask("b", B, as_id="c2")],
         Text("Both."),
         *TWO,
         stop="calls",
     ),
-    case("a call without an id", [ask("a", A, id="")], ToolCall("call_2", "a", A), stop="calls"),
+    case("a call without an id", [ask("a", A, as_id="")], ToolCall("call_2", "a", A), stop="calls"),
     case(
         "one id for two calls",
         [ask("a", A), ask("b", B)],
@@ -140,16 +140,16 @@ SEARCHED = '{"type":"web_search_tool_result","tool_use_id":"s1","content":[{"url
 THINKING = [
     case(
         "R06 thinking between calls",
-        [think("ab", "c"), vendor(type="redacted_thinking", data="R1"), ask("a", A, id="c1"), think("d", sign="S2"), ask("b", B, id="c2")],
+        [think("ab", "c"), vendor(type="redacted_thinking", data="R1"), ask("a", A, as_id="c1"), think("d", sign="S2"), ask("b", B, as_id="c2")],
         *(Thinking("abc", "S1", "anthropic"), Opaque("anthropic", REDACTED), TWO[0], Thinking("d", "S2", "anthropic"), TWO[1]),
         wires=("anthropic",),
         stop="calls",
     ),
-    case("R06 a reasoning item", [think("ab", "c"), ask("a", A, id="c1")], Thinking("abc", THOUGHT, "openai"), TWO[0], wires=("openai",), stop="calls"),
+    case("R06 a reasoning item", [think("ab", "c"), ask("a", A, as_id="c1")], Thinking("abc", THOUGHT, "openai"), TWO[0], wires=("openai",), stop="calls"),
 ]  # fmt: skip
 
 STOPS = [
-    case("R09 calls, and said to stop", [ask("a", A, id="c1")], TWO[0], wires=("anthropic", "chat"), said="end", stop="calls"),
+    case("R09 calls, and said to stop", [ask("a", A, as_id="c1")], TWO[0], wires=("anthropic", "chat"), said="end", stop="calls"),
     case("R09 no calls, and said to call", [say("Hm.")], Text("Hm."), wires=("anthropic", "chat"), said="calls"),
     case("R09 nothing at all", []),
     case("R09 an empty refusal", [say("")], stop="refusal"),

@@ -16,7 +16,7 @@ from harness_nb.providers.chat import Chat
 from harness_nb.providers.openai import OpenAI
 from harness_nb.seams import Request, Run
 
-KEY = "sk-test-0123456789abcdef"
+KEY = "test-0123456789abcdef"
 STREAM = {"content-type": "text/event-stream"}
 
 

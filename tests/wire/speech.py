@@ -45,8 +45,8 @@ def think(*pieces, sign="S1"):
     return Block("thinking", pieces, {"sign": sign})
 
 
-def ask(name, *pieces, id="call_1"):
-    return Block("call", pieces, {"name": name, "id": id})
+def ask(name, *pieces, as_id="call_1"):
+    return Block("call", pieces, {"name": name, "id": as_id})
 
 
 def vendor(**block):

@@ -1,0 +1,113 @@
+"""The SDKs' clients as the adapters use them: made from the environment or the caller's own. Used by wire.py. Book chapter 3."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+from collections.abc import Mapping
+from typing import Literal, Protocol, TypeAlias, cast
+from urllib.parse import urlsplit
+
+from harness_nb.errors import UsageError
+
+Sdk: TypeAlias = Literal["anthropic", "openai"]
+PLAIN = {"anthropic": "AsyncAnthropic", "openai": "AsyncOpenAI"}
+COMPANIES = {"api.anthropic.com": "Anthropic", "api.openai.com": "OpenAI"}
+
+
+class Client(Protocol):
+    """Any of an SDK's async clients, seen from here."""
+
+    @property
+    def base_url(self) -> object:
+        """Where it sends to."""
+        ...
+
+    def with_options(self, *, max_retries: int) -> Client:
+        """Return a copy with other settings."""
+        ...
+
+    async def post(self, path: str, **options: object) -> object:
+        """Send a body and return the response."""
+        ...
+
+    async def close(self) -> None:
+        """Close its connections."""
+        ...
+
+
+def made(sdk: Sdk, settings: Mapping[str, object], idle: float) -> Client:
+    """Make a client from the environment, without the SDK's hidden retries; a stream silent for `idle` seconds is broken.
+
+    Raises UsageError, with the fix, where the package or the key is missing.
+    """
+    try:
+        module = importlib.import_module(sdk)
+        import httpx2
+    except ModuleNotFoundError as missing:
+        if missing.name not in {sdk, "httpx2"}:
+            raise
+        raise UsageError(f"The {sdk} package is missing: pip install 'harness-nb[{sdk}]'.") from None
+    timeout = httpx2.Timeout(600, connect=5, read=idle)
+    # The anthropic SDK would make a span of its own for each request.
+    own: dict[str, object] = {"open_telemetry": False} if sdk == "anthropic" else {}
+    try:
+        client = getattr(module, PLAIN[sdk])(max_retries=0, timeout=timeout, **own, **settings)
+    except Exception as fault:
+        if "api_key" not in str(fault):
+            raise
+        raise no_key(sdk) from None
+    if sdk == "anthropic" and not (client.api_key or client.auth_token or client.credentials):
+        raise no_key(sdk)
+    return cast("Client", client)
+
+
+def no_key(sdk: Sdk) -> UsageError:
+    """Make the error of a missing key."""
+    company = COMPANIES[f"api.{sdk}.com"]
+    return UsageError(
+        f"There is no {company} key: set the environment variable {sdk.upper()}_API_KEY, or pass client=."
+    )
+
+
+def retryless(client: object) -> Client:
+    """Return the caller's client with the SDK's hidden retries off. Raises UsageError for one that blocks."""
+    if not inspect.iscoroutinefunction(getattr(client, "post", None)):
+        name = type(client).__name__
+        hint = "use one of the SDK's async clients" if name.startswith("Async") else f"use Async{name}"
+        raise UsageError(f"client={name} can't be used here: {hint}.")
+    return cast("Client", client).with_options(max_retries=0)
+
+
+def rewrites(client: Client, sdk: Sdk) -> bool:
+    """Tell whether this client must see a body as data to rewrite it: a cloud's, or the caller's own subclass."""
+    return type(client).__name__ != PLAIN[sdk] or getattr(client, "_provider_runtime", None) is not None
+
+
+def posting(client: Client, sdk: Sdk, body: bytes) -> dict[str, object]:
+    """Return the arguments with which `post` sends this body."""
+    options: dict[str, object] = {"headers": {"content-type": "application/json"}}
+    if sdk == "openai":
+        options["security"] = {"bearer_auth": True}
+    if rewrites(client, sdk):
+        return {"body": json.loads(body), "options": options}
+    return {"content": body, "options": options}
+
+
+def host(url: object) -> str:
+    """Return the name of the server, without what may be secret in its URL."""
+    return urlsplit(str(url)).hostname or ""
+
+
+def who(client: Client) -> str:
+    """Name the provider for people: the company at its own address, else the server."""
+    url = urlsplit(str(client.base_url))
+    name = url.hostname or "the server"
+    return COMPANIES.get(name) or (f"{name}:{url.port}" if url.port else name)
+
+
+def patience(client: Client) -> float | None:
+    """Return the seconds of silence after which this client gives up, if it does."""
+    timeout = getattr(client, "timeout", None)
+    return getattr(timeout, "read", timeout if isinstance(timeout, int | float) else None)
