@@ -96,8 +96,9 @@ def _interruptible() -> Iterator[None]:
         try:
             yield
         except KeyboardInterrupt:
-            if callable(before) and before is not signal.default_int_handler:
-                before(signal.SIGINT, None)
+            if not callable(before) or before is signal.default_int_handler:
+                raise
+            before(signal.SIGINT, None)
             raise asyncio.CancelledError from None
 
 
