@@ -1,0 +1,302 @@
+"""Whatever a tool returns becomes one result: valid, bounded, not empty (public bug reports R19, R20, R21)."""
+
+import array
+import collections
+import dataclasses
+import datetime
+import decimal
+import enum
+import json
+import pathlib
+import time
+import uuid
+
+import pytest
+from hypothesis import given, strategies as st
+from pydantic import BaseModel
+
+from harness_nb.errors import ToolError
+from harness_nb.messages import Image, Text
+from harness_nb.results import ITEMS, LIMIT, CannotRead, as_content, bounded
+
+
+class Color(enum.Enum):
+    RED = "red"
+
+
+class Word(str, enum.Enum):  # noqa: UP042 - as people write it
+    HI = "hi"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+@dataclasses.dataclass
+class Point:
+    x: float
+    y: "Point | None" = None
+
+
+class Model(BaseModel):
+    name: str
+    color: Color = Color.RED
+
+
+class Unreadable:
+    def __repr__(self):
+        raise ValueError("no")
+
+
+class Plain:
+    def __repr__(self):
+        return "<Plain>"
+
+
+def text(value, limit=LIMIT):
+    (part,) = as_content(value, limit)
+    return part.text
+
+
+def strictly(said):
+    """Read as a provider's parser would: no NaN, no infinity."""
+    return json.loads(said, parse_constant=pytest.fail)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("as it is\n", "as it is\n"),
+        (5, "5"),
+        (True, "true"),
+        (1.5, "1.5"),
+        (float("nan"), "NaN"),
+        (float("-inf"), "-Infinity"),
+        (decimal.Decimal("1.10"), "1.10"),
+        (datetime.datetime(2024, 2, 29, 12, 0), "2024-02-29 12:00:00"),  # noqa: DTZ001 - as people write it
+        (datetime.timedelta(hours=1), "1:00:00"),
+        (pathlib.PurePosixPath("a/b"), "a/b"),
+        (uuid.UUID(int=0), "00000000-0000-0000-0000-000000000000"),
+        (Color.RED, "red"),
+        (Word.HI, "hi"),
+        (Level.LOW, "1"),
+        (b"text", "text"),
+        (b"\xff\x00", "(2 bytes, not text; starts ff 00)"),
+        (Plain(), "<Plain>"),
+        (Model, repr(Model)),
+        (range(10**12), "range(0, 1000000000000)"),
+        (Text("words"), "words"),
+    ],
+)
+def test_a_single_value_is_written_as_a_person_would(value, said):
+    assert text(value) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "data"),
+    [
+        ([], []),
+        ({}, {}),
+        ((1, "a", None), [1, "a", None]),
+        (
+            {"mean": float("nan"), "max": float("inf"), "none": None},
+            {"mean": "NaN", "max": "Infinity", "none": None},
+        ),
+        ({1: "a", "1": "b", Color.RED: "c", None: "d"}, {"1": "a", "'1'": "b", "red": "c", "None": "d"}),
+        ({3, 1, 2}, [1, 2, 3]),
+        (frozenset("b"), ["b"]),
+        (Point(1.0, Point(2.0)), {"x": 1.0, "y": {"x": 2.0, "y": None}}),
+        (Model(name="n"), {"name": "n", "color": "red"}),
+        ([Model(name="n")], [{"name": "n", "color": "red"}]),
+        (collections.deque([1]), [1]),
+        (collections.OrderedDict(a=1), {"a": 1}),
+        (array.array("i", [1, 2]), [1, 2]),
+        ([decimal.Decimal("1.5"), Level.LOW, Word.HI], ["1.5", 1, "hi"]),
+        (["\ud800", "a\0b", "\ud83c\udf78"], ["\N{REPLACEMENT CHARACTER}", "a␀b", "🍸"]),
+        ((n for n in range(3)), [0, 1, 2]),
+        (map(str, [1]), ["1"]),
+    ],
+)
+def test_data_is_written_as_strict_json(value, data):
+    assert strictly(text(value)) == data
+
+
+@pytest.mark.parametrize("nothing", [None, "", " \n", [Text("")], b""])
+def test_no_result_is_empty(nothing):
+    assert text(nothing).strip()
+
+
+def test_none_says_that_the_tool_is_done():
+    assert text(None) == "(done; the tool returned nothing)"
+
+
+@pytest.mark.parametrize("odd", ["\udce9.txt", "\ud800", "a\0b", "\x1b[2J", "10%\r50%", "\u202eevil"])
+def test_odd_characters_survive_the_way_to_any_wire(odd):
+    said = text(odd)
+    assert "\0" not in said
+    assert said.encode("utf-8").decode("utf-8") == said
+
+
+def test_one_item_more_than_the_limit_of_a_generator_is_said():
+    found = strictly(text((n for n in range(10**9)), 10**6))
+    assert len(found) == ITEMS + 1
+    assert found[-1] == f"... (more than {ITEMS:,} items)"
+
+
+def test_what_a_generator_raises_on_purpose_reaches_the_model():
+    def rows():
+        yield 1
+        raise ToolError("The table is gone.")
+
+    with pytest.raises(ToolError, match="gone"):
+        as_content(rows())
+
+
+def circle():
+    made = []
+    made.append({"in": made})
+    return made
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        (circle(), "list"),
+        (Unreadable(), "Unreadable"),
+        ([Unreadable()], "list"),
+        ({"a": Unreadable()}, "dict"),
+    ],
+)
+def test_what_can_not_be_read_is_said_with_its_type(value, named):
+    with pytest.raises(CannotRead, match=named):
+        as_content(value)
+
+
+def test_the_same_value_twice_is_not_a_circle():
+    shared = [1]
+    assert strictly(text([shared, shared])) == [[1], [1]]
+
+
+def test_deep_nesting_is_cut_and_said():
+    deep = []
+    for _ in range(500):
+        deep = [deep]
+    assert "nested deeper than 20" in text(deep)
+
+
+# Pictures.
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"\x89PNG\r\n\x1a\nrest", "image/png"),
+        (b"\xff\xd8\xffrest", "image/jpeg"),
+        (b"GIF89arest", "image/gif"),
+        (b"RIFF....WEBPrest", "image/webp"),
+    ],
+)
+def test_bytes_of_a_picture_are_a_picture(data, kind):
+    assert as_content(data) == (Image(data, kind),)
+
+
+def test_words_and_pictures_stay_in_order_and_within_the_limit():
+    picture = Image(b"x", "image/png")
+    parts = as_content([Text("a" * 900), picture, Text(""), Text("b" * 900)], 1000)
+    assert [part.kind for part in parts] == ["text", "image", "text"]
+    assert sum(len(part.text) for part in parts if isinstance(part, Text)) <= 1000
+
+
+# Size.
+
+
+@pytest.mark.parametrize(
+    "huge",
+    [
+        "x" * 36_000_000,
+        "\n".join(f"line {n}" for n in range(200_000)) + "\nERROR at the end",
+        "日" * 50_000,
+        {"rows": list(range(300_000))},
+        [Text("x" * 100_000)] * 3,
+        b"y" * 1_000_000,
+    ],
+    ids=["one line", "many lines", "three bytes each", "data", "parts", "bytes"],
+)
+def test_a_huge_result_is_bounded_and_says_so(huge):
+    began = time.process_time()
+    said = "".join(part.text for part in as_content(huge))
+    assert len(said) <= LIMIT
+    assert "shortened" in said
+    assert time.process_time() - began < 5
+
+
+def test_head_and_tail_are_kept_and_what_is_missing_is_counted():
+    said = bounded("HEAD" + "x" * 50_000 + "TAIL", 2_000)
+    lines = said.splitlines()
+    assert lines[0] == "[long output, shortened: first and last 900 of 50,008 characters]"
+    assert lines[1].startswith("HEAD")
+    assert lines[2] == "[48,208 characters left out here; ask for less, or for a part]"
+    assert said.endswith("TAIL")
+
+
+@given(st.text(min_size=0, max_size=3000), st.integers(1, 2000))
+def test_a_bounded_text_is_within_the_limit_and_bounding_it_again_changes_nothing(long, limit):
+    once = bounded(long, limit)
+    assert len(once) <= limit
+    assert bounded(once, limit) == once
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.dates(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner) | st.tuples(inner),
+        max_leaves=20,
+    )
+)
+def test_any_python_data_becomes_one_valid_result(value):
+    (part,) = as_content(value)
+    assert isinstance(part, Image) or part.text.strip()
+    if isinstance(value, list | dict | tuple):
+        strictly(part.text)
+
+
+# numpy and pandas, which tools return without thinking of it.
+
+
+def test_numpy_values_are_their_numbers():
+    np = pytest.importorskip("numpy")
+    values = [np.int64(5), np.bool_(True), np.float32(1.1), np.float64("nan"), np.str_("s"), np.array(7)]
+    assert strictly(text(values)) == [5, True, 1.1, "NaN", "s", 7]
+    assert strictly(text({"n": np.int64(5)})) == {"n": 5}
+    singles = [np.int64(5), np.bool_(False), np.float64("inf"), np.longdouble("1.5")]
+    assert [text(value) for value in singles] == ["5", "false", "Infinity", "1.5"]
+    assert text(np.datetime64("2024-01-01T00:00:00.000000001")) == "2024-01-01T00:00:00.000000001"
+
+
+def test_a_numpy_array_is_shown_with_its_shape():
+    np = pytest.importorskip("numpy")
+    said = text(np.zeros((1000, 1000)))
+    assert said.startswith("numpy array, shape (1000, 1000), dtype float64:\n")
+    assert len(said) < 1000
+    assert "shape (3,)" in text({"a": np.arange(3)})
+
+
+def test_a_large_frame_is_a_preview_with_its_shape():
+    pd = pytest.importorskip("pandas")
+    np = pytest.importorskip("numpy")
+    frame = pd.DataFrame(np.arange(5_000_000).reshape(-1, 5), columns=list("abcde"))
+    said = text(frame)
+    assert said.startswith("DataFrame, 1,000,000 x 5; first 10 rows:\n")
+    assert len(said) < 1000
+    assert text(frame["a"]).startswith("Series, 1,000,000; first 10 rows:\n")
+    assert "first 0 rows" in text(frame.head(0))
+
+
+def test_what_pandas_calls_missing_is_still_a_word():
+    pd = pytest.importorskip("pandas")
+    assert strictly(text([pd.NA, pd.NaT, pd.Timestamp("2024-01-01")])) == [
+        "<NA>",
+        "NaT",
+        "2024-01-01 00:00:00",
+    ]
+    assert "NaN" in text(pd.DataFrame({"a": [float("nan")]}))
