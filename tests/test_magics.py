@@ -58,7 +58,7 @@ def test_a_line_without_options_is_the_prompt_as_it_stands(text):
 
 @given(st.text())
 def test_after_two_dashes_anything_is_a_prompt(text):
-    assert line_read(f"--new -- {text}") == Asked(prompt=text, new=True)
+    assert line_read(f"--turns 1 -- {text}") == Asked(prompt=text, turns=1)
 
 
 @given(st.text().filter(str.strip))
@@ -80,7 +80,7 @@ def test_a_body_is_the_prompt_as_it_stands(body):
         ("help me", Asked("help me")),
         ("-- help", Asked("help")),
         ("--help", Asked(command="help")),
-        ("--new", Asked(new=True)),
+        ("--new", Asked(command="new", new=True)),
     ],
 )
 def test_options_come_before_the_prompt(text, asked):
@@ -376,7 +376,7 @@ def test_a_usage_error_is_its_sentence_and_nothing_else(shell, capsys):
 def test_a_failed_run_is_one_line_and_the_traceback_is_one_command_away(shell, capsys):
     answering(ProviderError("No such model."))
     said = shown(shell, capsys, "%agent hi").splitlines()
-    assert said[-1] == "The run failed: No such model. (%tb shows the traceback.)"
+    assert said[-1] == "ProviderError: No such model. (%tb shows the traceback.)"
     assert not any("Traceback" in line for line in said)
     assert "Traceback (most recent call last)" in shown(shell, capsys, "%tb")
     assert isinstance(harness_nb.session().last_error, ProviderError)

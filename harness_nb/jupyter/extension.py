@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from harness_nb.errors import HarnessError
 from harness_nb.jupyter.completion import agent_matcher
 from harness_nb.jupyter.magics import AgentMagics
+from harness_nb.jupyter.shell import one_line
 from harness_nb.jupyter.transform import transformers
 
 if TYPE_CHECKING:
@@ -40,12 +42,14 @@ class Extension:
         # First, so that prompts are out of IPython's reach before it strips, dedents or expands anything.
         shell.input_transformers_cleanup[:0] = self._transformers
         shell.Completer.custom_matchers.append(agent_matcher)
+        HarnessError._render_traceback_ = one_line  # type: ignore[attr-defined]
         shell.events.register("pre_execute", self._cell_begins)
         shell.events.register("post_execute", self._cell_ends)
 
     def remove(self) -> None:
         """Take them away."""
         shell = self._shell
+        del HarnessError._render_traceback_  # type: ignore[attr-defined]
         shell.events.unregister("pre_execute", self._cell_begins)
         shell.events.unregister("post_execute", self._cell_ends)
         shell.Completer.custom_matchers.remove(agent_matcher)

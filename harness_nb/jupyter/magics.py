@@ -7,11 +7,9 @@ from typing import TypedDict
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 from traitlets import Any, Int, Unicode, default, observe
 
-from harness_nb.errors import UsageError
 from harness_nb.jupyter.options import Asked, cell_read, line_read, usage
 from harness_nb.jupyter.result import RunResult
 from harness_nb.jupyter.session import MAIN, Session, defaults, session
-from harness_nb.jupyter.shell import in_one_line
 
 
 class Arguments(TypedDict):
@@ -55,42 +53,35 @@ class AgentMagics(Magics):
 
     async def line(self, text: str) -> RunResult | None:
         """Run what follows `%agent`; a cell is rewritten to await this."""
-        asked = _read(text)
+        asked = line_read(text)
         return None if _answered(asked) else await _session(asked).run(**_arguments(asked))
 
     async def cell(self, text: str, body: str) -> RunResult | None:
         """Run a `%%agent` cell; it is rewritten to await this."""
-        asked = _read(text, body)
+        asked = cell_read(text, body)
         return None if _answered(asked) else await _session(asked).run(**_arguments(asked))
 
     @no_var_expand
     @line_cell_magic
     def agent(self, line: str, cell: str | None = None) -> RunResult | None:
         """Ask where one can't await: in a function, or through `get_ipython().run_line_magic`."""
-        asked = _read(line, cell)
+        asked = line_read(line) if cell is None else cell_read(line, cell)
         return None if _answered(asked) else _session(asked).run_blocking(**_arguments(asked))
 
 
 AgentMagics.agent.__doc__ = usage()
 
 
-def _read(text: str, body: str | None = None) -> Asked:
-    try:
-        return line_read(text) if body is None else cell_read(text, body)
-    except UsageError as fault:
-        in_one_line(fault, str(fault))
-        raise
-
-
 def _answered(asked: Asked) -> bool:
     """Do what needs no run, if that is all that is asked."""
-    if asked.command == "help":
-        print(usage())  # noqa: T201 - help is text
-        return True
-    if asked.new and not asked.prompt.strip():
-        _session(asked).new()
-        return True
-    return False
+    match asked.command:
+        case "help":
+            print(usage())  # noqa: T201 - help is text
+        case "new":
+            _session(asked).new()
+        case _:
+            return False
+    return True
 
 
 def _session(asked: Asked) -> Session:

@@ -44,7 +44,7 @@ VALUE = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|(\S+))(?=\s|$)""")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a line or a cell asks for. `command` is empty unless all that was typed is a command's name."""
+    """What a line or a cell asks for. `command` is what to do instead of a run: `help`, `new`, or empty for a run."""
 
     prompt: str = ""
     command: str = ""
@@ -60,13 +60,16 @@ def line_read(text: str) -> Asked:
     asked, prompt, ended = _options(text)
     if prompt.strip() in COMMANDS and not ended:
         return replace(asked, command=prompt.strip())
+    if asked.new and not prompt.strip():
+        return replace(asked, command=asked.command or "new")
     return replace(asked, prompt=prompt)
 
 
 def cell_read(text: str, body: str) -> Asked:
     """Read a `%%agent` cell: options on its first line, words after them and the body are the prompt."""
     if not body.strip():
-        return line_read(text)
+        asked = line_read(text)  # the prompt was forgotten: don't give up a conversation for that
+        return replace(asked, command="") if asked.command == "new" else asked
     asked, words, _ = _options(text)
     return replace(asked, prompt=f"{words}\n{body}" if words.strip() else body)
 

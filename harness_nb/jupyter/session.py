@@ -16,8 +16,8 @@ from dataclasses import dataclass, fields, replace
 from typing import TypeAlias
 
 from harness_nb.agent import Agent, Outcome
-from harness_nb.errors import HarnessError, UsageError
-from harness_nb.events import Event, Notice
+from harness_nb.errors import UsageError
+from harness_nb.events import Event, Notice, RunStarted
 from harness_nb.jupyter.bridge import attentive, blocking
 from harness_nb.jupyter.live import Shown, show_run
 from harness_nb.jupyter.result import RunResult
@@ -135,7 +135,7 @@ class Session:
             finally:
                 self._work.shown.close()
         except BaseException as fault:
-            in_one_line(fault, _in_words(fault))
+            in_one_line(fault)
             self.last_error = fault
             raise
         finally:
@@ -228,13 +228,15 @@ class _Work:
         self.shown: Shown = _Unshown(ask.prompt) if self._cell is None else show_run(ask.prompt, self.stop)
         self._agent = agent
         self._message = message
-        self._run = Run(transcript, self.shown.listener)
+        self._variables = ask.variables
+        self._run = Run(transcript, self._hear)
         self._loop: asyncio.AbstractEventLoop | None = None
-        if ask.variables:
-            names = ", ".join(f"`{name}`" for name in ask.variables)
-            self._run.emit(
-                Notice(f"The model was told what {names} {'is' if len(ask.variables) == 1 else 'are'}.")
-            )
+
+    def _hear(self, event: Event) -> None:
+        self.shown.listener(event)
+        if isinstance(event, RunStarted) and self._variables:
+            names = ", ".join(f"`{name}`" for name in self._variables)
+            self.shown.listener(Notice(f"Described to the model: {names}."))
 
     async def outcome(self) -> Outcome:
         self._loop = asyncio.get_running_loop()
@@ -253,16 +255,3 @@ _BUSY = (
     "Session `{}` is at work on another prompt: wait for it, stop it, or use another session "
     "(%agent --session NAME). Nothing was sent."
 )
-
-
-def _in_words(fault: BaseException) -> str:
-    """Say in one line what ended a run: all that a log of a notebook's run shows."""
-    match fault:
-        case asyncio.CancelledError() | KeyboardInterrupt():
-            return "Interrupted."
-        case UsageError():
-            return str(fault)
-        case HarnessError():
-            return f"The run failed: {fault} (%tb shows the traceback.)"
-        case _:
-            return f"{type(fault).__name__}: {fault} (A fault in code round the agent; %tb shows where.)"

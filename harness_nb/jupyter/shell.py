@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+
+from harness_nb.errors import HarnessError, UsageError
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -33,16 +36,32 @@ def user_variables() -> Mapping[str, object]:
     return {name: value for name, value in shell.user_ns.items() if name[:1] != "_" and name not in own}
 
 
-def in_one_line(fault: BaseException, words: str) -> None:
-    """Have IPython show `words` in place of the traceback where the fault happens; `%tb` shows it all later."""
-    shell = running_shell()
-    if shell is None:
+def in_one_line(fault: BaseException) -> None:
+    """Have IPython say this fault in one line in the cell where it happens; `%tb` shows all of it later."""
+    if (shell := running_shell()) is None:
         return
     cell = shell.execution_count
 
     def render() -> list[str]:
         if shell.execution_count == cell:
-            return [words]
+            return [_in_words(fault)]
         return list(shell.InteractiveTB.structured_traceback(type(fault), fault, fault.__traceback__))
 
     fault._render_traceback_ = render  # type: ignore[attr-defined]
+
+
+def one_line(fault: HarnessError) -> list[str]:
+    """Say an error of ours in one line: what `HarnessError._render_traceback_` is while the extension is loaded."""
+    in_one_line(fault)
+    return [_in_words(fault)]
+
+
+def _in_words(fault: BaseException) -> str:
+    """All that the log of a notebook's run shows of a fault."""
+    match fault:
+        case asyncio.CancelledError() | KeyboardInterrupt():
+            return "Interrupted."
+        case UsageError():
+            return str(fault)
+        case _:
+            return f"{type(fault).__name__}: {fault} (%tb shows the traceback.)"

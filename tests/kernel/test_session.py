@@ -131,7 +131,7 @@ def test_a_run_inside_a_tool_is_shown_in_the_same_cell(notebook):
 def test_a_failure_is_one_line_and_the_traceback_is_one_command_away(notebook):
     notebook.execute("s.model = scripted(ProviderError('No such model.'))")
     cell = notebook.execute("%agent hi")
-    assert cell.reply["traceback"] == ["The run failed: No such model. (%tb shows the traceback.)"]
+    assert cell.reply["traceback"] == ["ProviderError: No such model. (%tb shows the traceback.)"]
     assert "The run failed: No such model." in record(cell)
     assert "harness_nb" in "".join(notebook.execute("%tb").outputs[0].content["traceback"])
 
