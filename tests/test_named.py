@@ -68,10 +68,10 @@ def test_a_missing_key_names_the_variable(sdk, variable):
 
 def test_a_missing_package_names_the_command():
     program = (
-        "import sys; sys.modules['anthropic'] = sys.modules['openai'] = None\n"
+        "import sys; sys.modules.update(dict.fromkeys(('anthropic', 'openai', 'xllamacpp')))\n"
         "from harness_nb.providers.named import model, default\n"
         "print(default())\n"
-        "for name in ('anthropic:m', 'openai:m', 'chat:m@http://localhost:1/v1'):\n"
+        "for name in ('anthropic:m', 'openai:m', 'chat:m@http://localhost:1/v1', 'local'):\n"
         "    try: model(name)\n"
         "    except Exception as fault: print(type(fault).__name__, fault)\n"
     )
@@ -84,6 +84,7 @@ def test_a_missing_package_names_the_command():
         "UsageError `anthropic:m` needs the package anthropic: pip install 'harness-nb[anthropic]'.",
         "UsageError `openai:m` needs the package openai: pip install 'harness-nb[openai]'.",
         "UsageError `chat:m` needs the package openai: pip install 'harness-nb[openai]'.",
+        "UsageError `local` needs the package xllamacpp: pip install 'harness-nb[local]'.",
     ]
 
 
@@ -108,6 +109,26 @@ def test_the_default_is_what_is_configured(environ):
 def test_the_variable_may_name_weights_or_a_file_of_them(environ, weights):
     environ["HARNESS_NB_MODEL"] = weights
     assert default() == f"local:{weights}"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "meant"),
+    [
+        ("", "qwen2.5-coder-0.5b"),
+        ("smollm2-135m", "smollm2-135m"),
+        ("local:smollm2-135m", "smollm2-135m"),
+        ("anthropic:m", "qwen2.5-coder-0.5b"),
+    ],
+)
+def test_local_is_the_variable_s_weights_or_else_the_usual_ones(environ, chosen, meant):
+    environ["HARNESS_NB_MODEL"] = chosen
+    assert meant in model("local").name
+    assert "qwen2.5-coder-1.5b" in model("local:qwen2.5-coder-1.5b").name
+
+
+@pytest.mark.parametrize("name", ["local:qwen", "local:/none/a.gguf"])
+def test_unknown_weights_are_named_with_what_there_is(name):
+    assert "qwen2.5-coder-0.5b" in refused(name)
 
 
 def test_a_wrong_variable_is_refused_like_a_wrong_name(environ):

@@ -74,6 +74,7 @@ def _chat(rest: str) -> Model:
 
 
 def _local(rest: str) -> Model:
+    _require_package("xllamacpp", f"local:{rest}".rstrip(":"), extra="local")
     from harness_nb.providers.local import Local
     from harness_nb.providers.local.known import DEFAULT
 
@@ -134,9 +135,11 @@ def _require(sdk: str, rest: str) -> None:
         )
 
 
-def _require_package(sdk: str, name: str) -> None:
-    if not _installed(sdk):
-        raise UsageError(f"`{name}` needs the package {sdk}: pip install 'harness-nb[{sdk}]'.")
+def _require_package(package: str, name: str, extra: str = "") -> None:
+    if not _installed(package):
+        raise UsageError(
+            f"`{name}` needs the package {package}: pip install 'harness-nb[{extra or package}]'."
+        )
 
 
 def _key(sdk: str) -> bool:
