@@ -12,12 +12,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from IPython.core.interactiveshell import InteractiveShell
-
     from harness_nb.agent import Agent, Limits, Outcome
     from harness_nb.errors import HarnessError, ProviderError, RunStop, ToolError, UsageError
     from harness_nb.jupyter.result import RunResult
     from harness_nb.jupyter.session import Session, session
+    from harness_nb.jupyter.shell import Shell
     from harness_nb.messages import Message, Transcript, Usage
     from harness_nb.providers.named import model
     from harness_nb.providers.scripted import call, say, scripted
@@ -82,14 +81,14 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def load_ipython_extension(shell: InteractiveShell) -> None:
+def load_ipython_extension(shell: Shell) -> None:
     """Give this IPython `%agent` and `%%agent`: what `%load_ext harness_nb` calls."""
     from harness_nb.jupyter.extension import load
 
     load(shell)
 
 
-def unload_ipython_extension(shell: InteractiveShell) -> None:
+def unload_ipython_extension(shell: Shell) -> None:
     """Take `%agent` away again; sessions and their conversations stay."""
     from harness_nb.jupyter.extension import unload
 

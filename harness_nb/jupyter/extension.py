@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from harness_nb.errors import HarnessError
 from harness_nb.jupyter.completion import agent_matcher
 from harness_nb.jupyter.magics import AgentMagics
-from harness_nb.jupyter.shell import one_line
+from harness_nb.jupyter.shell import Shell, one_line
 from harness_nb.jupyter.transform import transformers
 
-if TYPE_CHECKING:
-    from IPython.core.interactiveshell import InteractiveShell
-
-_loaded: WeakKeyDictionary[InteractiveShell, Extension] = WeakKeyDictionary()
+_loaded: WeakKeyDictionary[Shell, Extension] = WeakKeyDictionary()
 
 
-def load(shell: InteractiveShell) -> None:
+def load(shell: Shell) -> None:
     """Give this IPython `%agent`; a second time replaces the first."""
     unload(shell)
     _loaded[shell] = Extension(shell)
 
 
-def unload(shell: InteractiveShell) -> None:
+def unload(shell: Shell) -> None:
     """Take `%agent` away; sessions, their conversations and the defaults stay."""
     if shell in _loaded:
         _loaded.pop(shell).remove()
@@ -32,7 +28,7 @@ def unload(shell: InteractiveShell) -> None:
 class Extension:
     """The parts of one IPython that are ours."""
 
-    def __init__(self, shell: InteractiveShell) -> None:
+    def __init__(self, shell: Shell) -> None:
         """Add them."""
         self._shell = shell
         self._magics = AgentMagics(shell)

@@ -9,6 +9,7 @@ It needs no notebook: in a script, `session.run_blocking("...")` does the same a
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -65,7 +66,7 @@ class Session:
         self.tools: Sequence[Tool] | None = None
         self.transcript = Transcript()
         self.last_error: BaseException | None = None
-        self._made: dict[str | None, Model] = {}
+        self._made: dict[str, tuple[int, Model]] = {}
         self._one_at_a_time = threading.Lock()
         self._work: _Work | None = None
 
@@ -156,11 +157,12 @@ class Session:
         chosen = asked or self.model or defaults.model
         if chosen is not None and not isinstance(chosen, str):
             return chosen
-        if chosen not in self._made:
-            from harness_nb.providers.named import model
+        from harness_nb.providers.named import default, model
 
-            self._made[chosen] = model(chosen)
-        return self._made[chosen]
+        name, surroundings = chosen or default(), hash(frozenset(os.environ.items()))
+        if name not in self._made or self._made[name][0] != surroundings:  # e.g. another key has been set
+            self._made[name] = surroundings, model(name)
+        return self._made[name][1]
 
 
 _sessions: dict[str, Session] = {}

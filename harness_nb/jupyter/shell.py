@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from harness_nb.errors import HarnessError, UsageError
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+Shell: TypeAlias = "InteractiveShell"
 
-def running_shell() -> InteractiveShell | None:
+
+def running_shell() -> Shell | None:
     """Return the IPython that runs in this process; None in a plain script, which then need not import IPython."""
     if "IPython" not in sys.modules:
         return None
@@ -22,7 +24,7 @@ def running_shell() -> InteractiveShell | None:
     return get_ipython()
 
 
-def in_kernel(shell: InteractiveShell | None) -> bool:
+def in_kernel(shell: Shell | None) -> bool:
     """Say whether the shell is a kernel's, with a front end that shows more than text."""
     return shell is not None and hasattr(shell, "kernel")
 
