@@ -1,0 +1,58 @@
+"""The usual agent: asked again when it fails, with a calculator and a file reader, and told the same words each time."""
+
+from harness_nb.errors import ProviderError
+from harness_nb.events import ModelSwitched, RetryWaiting
+from harness_nb.providers.scripted import call, say, scripted
+from harness_nb.recipes import INSTRUCTIONS, assistant
+from harness_nb.seams import Run
+from harness_nb.tools import tool
+
+
+async def test_it_calculates_and_answers():
+    model = scripted(
+        say(call("calc", expression="6 * 7")), lambda request: request.messages[-1].results[0].text
+    )
+    outcome = await assistant(model).run("What is 6 times 7?")
+    assert (outcome.reason, outcome.text) == ("done", "42")
+
+
+async def test_it_tries_again_by_itself():
+    busy = ProviderError("Busy.", status=529, retryable=True, retry_after=0.01)
+    heard = []
+    outcome = await assistant(scripted(busy, "Hello.")).run("hi", Run(listener=heard.append))
+    assert outcome.text == "Hello."
+    assert any(isinstance(event, RetryWaiting) for event in heard)
+
+
+async def test_another_model_can_stand_by():
+    heard = []
+    spent = ProviderError("No credit.", status=429, code="insufficient_quota")
+    agent = assistant(scripted(spent), fallback=scripted("Hello.", name="second"))
+    outcome = await agent.run("hi", Run(listener=heard.append))
+    assert outcome.text == "Hello."
+    assert [event.model for event in heard if isinstance(event, ModelSwitched)] == ["second"]
+
+
+def test_a_tool_of_mine_replaces_one_of_ours_and_others_are_added():
+    @tool
+    def calc(expression: str) -> str:
+        """Guess."""
+        return "43"
+
+    @tool
+    def mine() -> str:
+        """Do mine."""
+        return ""
+
+    agent = assistant(scripted(), [calc, mine])
+    assert [item.name for item in agent.tools] == ["read_file", "calc", "mine"]
+    assert "Guess." in {item.spec.description for item in agent.tools}
+
+
+def test_its_words_are_the_same_each_time_and_mine_follow():
+    assert assistant(scripted()).instructions == INSTRUCTIONS
+    assert assistant(scripted(), instructions=" Be kind. ").instructions == f"{INSTRUCTIONS}\n\nBe kind."
+
+
+def test_it_goes_by_the_name_of_its_model():
+    assert assistant(scripted(name="m"), fallback=scripted(name="n")).model.name == "m"
