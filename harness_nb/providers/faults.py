@@ -42,8 +42,11 @@ PASSING = frozenset(
 )
 """A provider's names for faults that may pass."""
 
-MISFIT = re.compile(r"(?i)failed to parse|jinja|chat template|unable to generate parser|grammar")
-"""llama.cpp answers 500 when a reply or a history doesn't fit the model's chat template: no outage, so no retry."""
+MISFIT = re.compile(
+    r"(?i)failed to parse|jinja|chat template|unable to generate parser|grammar|input is not supported"
+)
+"""llama.cpp answers 500 when a reply or a history doesn't fit the model's chat template, or when it can't see
+pictures: no outage, so no retry."""
 
 SECRET_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "proxy-authorization"})
 
