@@ -9,6 +9,8 @@ from harness_nb.providers.fallback import falling_back
 from harness_nb.providers.named import model as named
 from harness_nb.providers.retry import retrying
 from harness_nb.seams import Model, layered
+from harness_nb.toolkit.calc import calc
+from harness_nb.toolkit.files import files
 from harness_nb.tools import Tool, Toolbox
 
 INSTRUCTIONS = """\
@@ -43,9 +45,6 @@ def _made(model: str | Model | None) -> Model:
 
 
 def _together(tools: Iterable[Tool]) -> list[Tool]:
-    from harness_nb.toolkit.calc import calc
-    from harness_nb.toolkit.files import read_file
-
     own = list(tools)
     names = {tool.name for tool in own}
-    return [*(tool for tool in (calc, read_file) if tool.name not in names), *own]
+    return [*(tool for tool in (calc, *files()) if tool.name not in names), *own]

@@ -16,6 +16,16 @@ async def test_it_calculates_and_answers():
     assert (outcome.reason, outcome.text) == ("done", "42")
 
 
+async def test_it_reads_files_of_the_current_folder_and_no_others(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text("Buy milk.")
+    asks = [call("read_file", path="notes.txt"), call("read_file", path="/etc/passwd")]
+    outcome = await assistant(scripted(say(*asks), "Done.")).run("What do my notes say?")
+    inside, outside = outcome.transcript.messages[2].results
+    assert "Buy milk." in inside.text
+    assert outside.is_error
+
+
 async def test_it_tries_again_by_itself():
     busy = ProviderError("Busy.", status=529, retryable=True, retry_after=0.01)
     heard = []
