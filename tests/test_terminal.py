@@ -38,7 +38,7 @@ async def test_words_stream_and_all_else_is_one_line():
         "I will add them. ",
         "  add a=1, b=2 → 3",
         "It is 3.",
-        "done in 2 turns, under 1 s · about 16 tokens in, 14 out",
+        "done in 2 turns, under 1 s · about 13 tokens in, 13 out",
     ]
 
 
