@@ -32,11 +32,14 @@ CODE = re.compile(r"""['"\\]|[0-9](?![eE][-+]?[0-9])[A-Za-z]""")
 
 BITS = int(DIGITS * math.log2(10))
 
+TOO_LARGE = f"The number gets too large: at most {DIGITS:,} digits, or 1e308 with a decimal point."
+
 
 def _power(base: Number, exponent: Number) -> Number:
     # Checked first: 9**9**9 would be computed for hours before its size could be seen.
-    if isinstance(base, int) and isinstance(exponent, int) and base.bit_length() * exponent > BITS + DIGITS:
-        raise ToolError(_TOO_LARGE)
+    whole = isinstance(base, int) and isinstance(exponent, int)
+    if whole and (int(base).bit_length() - 1) * exponent > BITS:
+        raise ToolError(TOO_LARGE)
     found: object = base**exponent
     if not isinstance(found, int | float):
         raise ToolError("A negative number has no real root of this kind.")
@@ -48,8 +51,6 @@ def _round(number: Number, places: Number = 0) -> Number:
         raise ToolError(f"round takes a whole number of places from -{DIGITS} to {DIGITS}.")
     return round(number, places) if places else round(number)
 
-
-_TOO_LARGE = f"The number gets too large: at most {DIGITS:,} digits, or 1e308 with a decimal point."
 
 OPERATORS: dict[type[ast.AST], Callable[..., Number]] = {
     ast.Add: operator.add,
@@ -132,7 +133,7 @@ def _applied(function: Callable[..., Number], *numbers: Number, name: str = "") 
     except ZeroDivisionError:
         raise ToolError("Division by zero.") from None
     except OverflowError:
-        raise ToolError(_TOO_LARGE) from None
+        raise ToolError(TOO_LARGE) from None
     except (ValueError, TypeError) as fault:
         given = ", ".join(_written(number) for number in numbers)
         raise ToolError(f"{name}({given}) has no value: {fault}.") from None
@@ -141,9 +142,9 @@ def _applied(function: Callable[..., Number], *numbers: Number, name: str = "") 
 def _bounded(number: Number) -> Number:
     if isinstance(number, int):
         if abs(number) >= 10**DIGITS:
-            raise ToolError(_TOO_LARGE)
+            raise ToolError(TOO_LARGE)
     elif not math.isfinite(number):
-        raise ToolError(_TOO_LARGE)
+        raise ToolError(TOO_LARGE)
     return number
 
 

@@ -134,7 +134,7 @@ def _lines(stream: TextIO) -> Iterator[str]:
 def _opened(place: Place) -> TextIO:
     """Open a text file in the encoding that its first bytes tell. Raises ToolError for what is none."""
     if place.real.is_dir():
-        raise ToolError(f"`{place.name}` is a directory. {_listing(place.real)}")
+        raise ToolError(f"`{place.name}` is a directory. It {_listing(place.real)}")
     if not place.real.exists():
         raise ToolError(f"There is no `{place.name}`. {_nearest(place)}".strip())
     if not place.real.is_file():
@@ -157,21 +157,22 @@ def _listing(directory: Path) -> str:
     try:
         names = sorted(f"{item.name}/" if item.is_dir() else item.name for item in directory.iterdir())
     except OSError as fault:
-        return f"It can't be listed: {_reason(fault)}."
+        return f"can't be listed: {_reason(fault)}."
     shown = ", ".join(f"`{name}`" for name in names[:NAMES])
     more = f" and {len(names) - NAMES:,} more" if len(names) > NAMES else ""
-    return f"It holds {shown}{more}." if names else "It is empty."
+    return f"holds {shown}{more}." if names else "is empty."
 
 
 def _nearest(place: Place) -> str:
-    """Say what is there instead: the nearest name, or what the nearest directory above holds."""
-    above = next(folder for folder in place.real.parents if folder.is_dir())
-    missing = place.real.relative_to(above).parts[0]
-    name = str(Path(*Path(place.name).parts[: -len(place.real.relative_to(above).parts)]))
-    near = difflib.get_close_matches(missing, [item.name for item in above.iterdir()], n=1)
-    if near:
-        return f"Did you mean `{Path(name) / near[0]}`?"
-    return f"The directory `{name}`: {_listing(above)}"
+    """Say what is there instead: the nearest name, or what the deepest directory on the way holds."""
+    root = place.real.parents[len(Path(place.name).parts) - 1]
+    there = next(above for above in place.real.parents if above.exists())
+    shown = there.relative_to(root)
+    if not there.is_dir():
+        return f"Did you mean `{shown}`?"
+    missing = place.real.relative_to(there).parts[0]
+    near = difflib.get_close_matches(missing, [item.name for item in there.iterdir()], n=1)
+    return f"Did you mean `{shown / near[0]}`?" if near else f"The directory `{shown}` {_listing(there)}"
 
 
 def _reason(fault: BaseException) -> str:
