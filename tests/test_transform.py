@@ -87,6 +87,8 @@ def test_what_one_prompt_holds_does_not_touch_the_next(texts):
         "y == %agent\n",
         "y += %agent\n",
         "agent = 2\nx = 7 %agent\n",
+        'x = "return %agent hello"\n',
+        "def returns %agent\n",
         "%agents hello\n",
         "%agent?\n",
         "%agent??\n",
@@ -159,6 +161,13 @@ def test_a_function_and_a_class_call_without_await(block):
 
 def test_a_function_on_one_line_calls_without_await():
     assert prompts(lines_rewritten("def f(): x = %agent why?\n", "await")) == [("block", "why?")]
+
+
+def test_a_function_may_return_the_result():
+    assert prompts(lines_rewritten("def f():\n    return %agent why?\n", "await")) == [("block", "why?")]
+    assert prompts(lines_rewritten("async def f():\n    return %agent why?\n", "await")) == [
+        ("await", "why?")
+    ]
 
 
 def test_statements_after_a_function_await_again():

@@ -22,7 +22,7 @@ def agent_matcher(context: CompletionContext) -> SimpleMatcherResult:
     fitting = sorted(choice for choice in choices if choice.startswith(fragment) and choice != fragment)
     known = max(0, len(fragment) - len(context.token))  # IPython's token may begin inside the fragment
     return SimpleMatcherResult(
-        completions=[SimpleCompletion(choice[known:], type="param") for choice in fitting],
+        completions=[SimpleCompletion(choice[known:], type="option") for choice in fitting],
         matched_fragment=fragment[known:],
         suppress=bool(choices),
     )

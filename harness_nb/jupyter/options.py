@@ -81,15 +81,16 @@ def usage() -> str:
     options = "\n".join(f"    {name:{width}}   {does}" for name, does in rows)
     return f"""Ask the agent, and watch it work in the cell.
 
-    %agent [options] PROMPT        one line; every character of it reaches the model as it stands
-    answer = %agent PROMPT         the result is a value: answer.text, .reason, .usage, .transcript
-    %%agent [options]              the rest of the cell is the prompt
+    %agent [options] PROMPT     one line; every character reaches the model as it stands
+    %%agent [options]           the rest of the cell is the prompt
+    answer = %agent PROMPT      a value: answer.text, .reason, .usage, .transcript
 
 Options, before the prompt (-- ends them):
 {options}
 
-Functions with `@tool` in this notebook are the agent's tools. Stop ends a run; the next prompt carries on.
-In Python: `await harness_nb.session().run("...")`. Defaults: `%config AgentMagics`."""
+Functions with `@tool` in this notebook are the agent's tools. Stop ends a run, and the
+next prompt carries on. In Python: `await harness_nb.session().run("...")`. Defaults:
+`%config AgentMagics`."""
 
 
 def _options(text: str) -> tuple[Asked, str, bool]:

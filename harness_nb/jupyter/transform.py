@@ -32,7 +32,7 @@ CALLS = {
     ("block", "cell"): "get_ipython().run_cell_magic('agent', {0!r}, {1!r})",
 }
 
-LINE = re.compile(r"(?P<before>[ \t]*|.*?=[ \t]*)%agent(?:[ \t]+(?P<text>.*))?", re.DOTALL)
+LINE = re.compile(r"(?P<before>[ \t]*|.*?=[ \t]*|[ \t]*return[ \t]+)%agent(?:[ \t]+(?P<text>.*))?", re.DOTALL)
 CELL = re.compile(r"(?P<indent>[ \t]*)%%agent(?:[ \t]+(?P<text>.*))?", re.DOTALL)
 OTHER = re.compile(r"(?P<before>[ \t]*|[\w., \t]+=[ \t]*)[%!?]")
 """Another line of IPython's own that Python's tokeniser can't read."""
@@ -156,8 +156,8 @@ def _called(blocks: Sequence[str], how: How) -> How:
 
 
 def _stands(statement: Sequence[str]) -> bool:
-    """Say whether a call may stand after these tokens of a statement: none, or a whole `target =`."""
-    if not statement:
+    """Say whether a call may stand after these tokens of a statement: none, `return`, or a whole `target =`."""
+    if not statement or statement == ["return"]:
         return True
     depth = sum((part in OPENING) - (part in CLOSING) for part in statement)
     return statement[-1] == "=" and depth == 0 and ERROR not in statement
