@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import os
 import signal
 import subprocess
 import sys
@@ -205,3 +206,32 @@ def test_ctrl_c_in_a_script_ends_the_run_and_the_next_one_works(how):
 def script(code: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", textwrap.dedent(code)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+TERMINAL = """%load_ext harness_nb
+import asyncio, harness_nb
+async def slow(request): print("at it", flush=True); await asyncio.sleep(60)
+
+s = harness_nb.session(); s.model = harness_nb.scripted(slow, "forty-two")
+%agent what's this (
+"""
+
+
+def test_in_ipythons_terminal_a_run_is_text_and_ctrl_c_ends_it(tmp_path):
+    command = [sys.executable, "-m", "IPython", "--no-banner", "--simple-prompt", "--colors=NoColor"]
+    terminal = subprocess.Popen(
+        command,
+        env=os.environ | {"IPYTHONDIR": str(tmp_path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    terminal.stdin.write(TERMINAL)
+    terminal.stdin.flush()
+    assert any("at it" in line for line in terminal.stdout)
+    terminal.send_signal(signal.SIGINT)
+    rest, _ = terminal.communicate("x = %agent and now?\nx\n", timeout=50)
+    assert "Interrupted." in rest
+    assert "forty-two\ndone in 1 turn" in rest
+    assert "> and now?" in rest

@@ -128,6 +128,16 @@ def test_a_run_inside_a_tool_is_shown_in_the_same_cell(notebook):
     assert cell.error is None
 
 
+def test_two_runs_at_once_each_have_their_own_record(notebook):
+    notebook.execute(
+        "a, b = Session('a'), Session('b')\n"
+        "a.model = scripted('alpha ' * 20, pace=0.01); b.model = scripted('beta ' * 20, pace=0.01)"
+    )
+    cell = notebook.execute("await asyncio.gather(a.run('one'), b.run('two'));")
+    records = [s.content["data"]["text/plain"] for s in cell.outputs if s.type == "update_display_data"]
+    assert sorted((text.count("alpha"), text.count("beta")) for text in records) == [(0, 20), (20, 0)]
+
+
 def test_a_failure_is_one_line_and_the_traceback_is_one_command_away(notebook):
     notebook.execute("s.model = scripted(ProviderError('No such model.'))")
     cell = notebook.execute("%agent hi")
