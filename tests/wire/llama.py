@@ -49,7 +49,7 @@ def llama_server(
 ) -> Iterator[Engine]:
     """A running server on these weights, by default SmolLM2's (`.url`, `.key`); stopped on the way out."""
     model = model or fetch(KNOWN["smollm2-135m"], lambda done, total: None)
-    engine = Engine(Settings(model, context, chat_template))
+    engine = Engine(Settings(model, context, template=chat_template))
     try:
         yield engine
     finally:

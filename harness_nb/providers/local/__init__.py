@@ -20,7 +20,7 @@ from harness_nb.providers.local import answer, router
 from harness_nb.providers.local.conversation import Exchange, exchanges
 from harness_nb.providers.local.engine import Engine, Settings, running
 from harness_nb.providers.local.known import Weights, choose
-from harness_nb.providers.local.memory import key, recall, remember
+from harness_nb.providers.local.memory import prepare
 from harness_nb.providers.local.sources import Progress
 from harness_nb.providers.local.weights import cache, fetched, find
 from harness_nb.providers.local.wire import complete
@@ -74,23 +74,18 @@ class Local:
     async def _pick(self, engine: Engine, request: Request, asked: list[Exchange], run: Run) -> Reply:
         """The turn with the call that the router picks, or an empty one."""
         prefix = router.prefix(request.tools)
-        name = key(engine, prefix)
-        new = name not in engine.recalled and not await recall(engine, name)
-        done = await complete(
-            engine,
-            {
-                "messages": [*prefix, *router.question(asked)],
-                "max_tokens": request.max_output or LONGEST_CALL,
-                "logit_bias": list(router.LEAN.items()),
-                "response_format": {
-                    "type": "json_schema",
-                    "json_schema": {"schema": router.schema(request.tools)},
-                },
+        body = {
+            "messages": [*prefix, *router.question(asked)],
+            "max_tokens": request.max_output or LONGEST_CALL,
+            "logit_bias": router.LEAN,
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"schema": router.schema(request.tools)},
             },
-        )
-        engine.recalled.add(name)
-        if new:
-            await remember(engine, name)
+            "id_slot": 0,
+        }
+        await prepare(engine, 0, prefix)
+        done = await complete(engine, body)
         call = router.picked(done.text, f"call_{uuid.uuid4().hex[:12]}")
         if call is None:
             return Reply(assistant(), done.usage)
@@ -99,10 +94,13 @@ class Local:
         return Reply(assistant(call), done.usage, "length" if done.cut else "calls")
 
     async def _answer(self, engine: Engine, request: Request, asked: list[Exchange], run: Run) -> Reply:
+        prefix = answer.prefix(request.instructions)
         body = {
-            "messages": answer.prompt(request.instructions, asked),
+            "messages": [*prefix, *answer.question(asked)],
             "max_tokens": request.max_output or LONGEST,
+            "id_slot": 1,
         }
+        await prepare(engine, 1, prefix)
         done = await complete(engine, body, lambda piece: run.emit(TextDelta(piece)))
         return Reply(assistant(Text(done.text)), done.usage, "length" if done.cut else "end")
 
@@ -113,7 +111,7 @@ class Local:
             path = find(path) or await fetched(path, self._progress or _noting(path, run))
         slots = cache() / "prompts"
         slots.mkdir(parents=True, exist_ok=True)
-        settings = Settings(path, slots=slots)
+        settings = Settings(path, parallel=2, slots=slots)  # one for each of our prompts
         return await off_loop(lambda: running(settings))
 
 

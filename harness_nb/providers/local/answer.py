@@ -12,24 +12,26 @@ WORDS = (
 )
 
 WORKED = (
-    ("What is 12 times 30?", ToolCall("", "calc", '{"expression": "12 * 30"}'), "360", "12 times 30 is 360."),
+    ("Who are you?", "I am a small language model that runs on this computer."),
+    ('What is 12 times 30?\n\nResult of calc {"expression": "12 * 30"}:\n360', "12 times 30 is 360."),
     (
-        "What is in plan.txt?",
-        ToolCall("", "read_file", '{"path": "plan.txt"}'),
-        "1. Buy paint\n2. Paint the fence",
+        'What is in plan.txt?\n\nResult of read_file {"path": "plan.txt"}:\n1. Buy paint\n2. Paint the fence',
         "plan.txt lists two steps: first buy paint, then paint the fence.",
     ),
 )
 
 
-def prompt(instructions: str, exchanges: Sequence[Exchange]) -> list[dict[str, str]]:
-    """The messages that ask for the answer to the last exchange."""
-    said = [{"role": "system", "content": f"{WORDS}\n{instructions}".strip()}]
-    for question, call, result, answer in WORKED:
-        said += [
-            {"role": "user", "content": f"{question}\n\n{_told(call, result)}"},
-            {"role": "assistant", "content": answer},
-        ]
+def prefix(instructions: str) -> list[dict[str, str]]:
+    """Everything before the conversation: what the model is told, and the worked examples."""
+    said = [{"role": "system", "content": f"{WORDS}\n\n{instructions}".strip()}]
+    for asked, answer in WORKED:
+        said += [{"role": "user", "content": asked}, {"role": "assistant", "content": answer}]
+    return said
+
+
+def question(exchanges: Sequence[Exchange]) -> list[dict[str, str]]:
+    """What follows the prefix: earlier questions and answers, then the current question with its results."""
+    said = []
     for exchange in exchanges[:-1]:
         said.append({"role": "user", "content": shortened(exchange.question, EARLIER)})
         if exchange.answer:

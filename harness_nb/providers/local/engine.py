@@ -29,6 +29,8 @@ class Settings:
     """A GGUF file."""
     context: int = CONTEXT
     """Tokens of prompt and answer together."""
+    parallel: int = 1
+    """How many prompts it keeps the state of, and answers at once."""
     template: str = ""
     """A Jinja chat template that replaces the one in the file; empty keeps the file's."""
     slots: Path | None = None
@@ -44,8 +46,8 @@ class Engine:
     def __init__(self, settings: Settings) -> None:
         """Start the server and wait until it listens (1 to 10 s); raises UsageError if it can't."""
         self.settings = settings
-        self.recalled: set[str] = set()
-        """Names of the prompt states that were loaded into this server, see `memory`."""
+        self.held: dict[int, str] = {}
+        """Which prompt each of the server's slots holds the state of, see `memory`."""
         self.key = secrets.token_urlsafe(24)
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
         self._process = _spawn(self._log)
@@ -88,6 +90,7 @@ class Engine:
             "model": str(self.settings.model),
             "key": self.key,
             "context": self.settings.context,
+            "parallel": self.settings.parallel,
             "template": self.settings.template,
             "slots": f"{self.settings.slots}{os.sep}" if self.settings.slots else "",
             "threads": max(1, (os.cpu_count() or 2) - 1),

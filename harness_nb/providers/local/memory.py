@@ -9,61 +9,64 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
 from harness_nb.providers.local.engine import Engine
-from harness_nb.providers.local.wire import client
+from harness_nb.providers.local.wire import client, complete
 
-KEPT = 8
+KEPT = 16
 """Files kept, the newest; each is some megabytes."""
 
 
-def key(engine: Engine, prefix: object) -> str:
-    """Name the state: by the prompt, the weights and the engine's version, since it fits no other."""
-    file = engine.settings.model.stat()
-    parts = (prefix, str(engine.settings.model), file.st_size, file.st_mtime_ns, engine.settings.context)
-    return hashlib.sha256(json.dumps([*parts, version("xllamacpp")]).encode()).hexdigest()[:24]
-
-
-async def recall(engine: Engine, name: str) -> bool:
-    """Load a saved state into the engine; False if there is none that fits."""
-    path = _path(engine, name)
-    if not path or not path.exists():
-        return False
-    if await _slot(engine, "restore", path.name):
-        with suppress(OSError):
-            path.touch()
-        return True
-    path.unlink(missing_ok=True)
-    return False
-
-
-async def remember(engine: Engine, name: str) -> None:
-    """Save the engine's present state under this name, and let go of the oldest ones."""
-    path = _path(engine, name)
-    if not path:
+async def prepare(engine: Engine, slot: int, prefix: Sequence[Mapping[str, str]]) -> None:
+    """Have the state of this beginning of a prompt in the slot: as it stands, as it was saved, or made now and saved."""
+    name = _name(engine, prefix)
+    if engine.settings.slots is None or engine.held.get(slot) == name:
         return
-    fresh = path.with_name(f"{name}.{os.getpid()}")
-    if await _slot(engine, "save", fresh.name):
-        with suppress(OSError):
-            fresh.replace(path)
-            kept = sorted(path.parent.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)
-            for old in kept[KEPT:]:
-                old.unlink()
+    path = engine.settings.slots / name
+    engine.held.pop(slot, None)
+    if not await _act(engine, slot, "restore", path.name):
+        # Made with a greeting, so that no question of a person's is in the file.
+        greeting = [*prefix, {"role": "user", "content": "Hi"}]
+        await complete(engine, {"messages": greeting, "max_tokens": 1, "id_slot": slot})
+        fresh = path.with_name(f"{name}.{os.getpid()}")  # whole or not at all
+        if await _act(engine, slot, "save", fresh.name):
+            _keep(fresh, path)
+    engine.held[slot] = name
 
 
-def _path(engine: Engine, name: str) -> Path | None:
-    return engine.settings.slots / name if engine.settings.slots else None
+def _name(engine: Engine, prefix: object) -> str:
+    """Name the state by the prompt, the weights and the engine's version: it fits no other."""
+    file = engine.settings.model.stat()
+    settings = (engine.settings.context, engine.settings.template)
+    parts = (
+        prefix,
+        str(engine.settings.model),
+        file.st_size,
+        file.st_mtime_ns,
+        settings,
+        version("xllamacpp"),
+    )
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
 
 
-async def _slot(engine: Engine, action: str, filename: str) -> bool:
+def _keep(fresh: Path, path: Path) -> None:
+    """Put a new file in its place, and let go of the oldest ones."""
+    with suppress(OSError):
+        fresh.replace(path)
+        for old in sorted(path.parent.iterdir(), key=lambda file: file.stat().st_mtime)[:-KEPT]:
+            old.unlink()
+
+
+async def _act(engine: Engine, slot: int, action: str, filename: str) -> bool:
     import httpx2
 
     try:
         async with client(engine) as http:
-            done = await http.post("/slots/0", params={"action": action}, json={"filename": filename})
+            done = await http.post(f"/slots/{slot}", params={"action": action}, json={"filename": filename})
     except httpx2.HTTPError:
         return False
     return done.is_success

@@ -20,7 +20,7 @@ Said: TypeAlias = dict[str, str]
 Schema: TypeAlias = Mapping[str, object]
 
 NONE = "none"
-LEAN = {NONE: -0.5}
+LEAN = [(NONE, -0.5)]
 """Added to the log odds of the word `none`, which the model is a little too fond of."""
 
 WORDS = """\

@@ -34,14 +34,14 @@ def serve(settings: dict[str, Any]) -> Any:  # noqa: ANN401 - the engine ships n
     params = xllamacpp.CommonParams()
     params.model.path = settings["model"]
     params.api_keys = [settings["key"]]
-    params.n_ctx = settings["context"]
+    params.n_parallel = settings["parallel"]
+    params.n_ctx = settings["context"] * settings["parallel"]  # shared out
     params.chat_template = settings["template"]
     params.slot_save_path = settings["slots"]
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = settings["threads"]
     params.port = 0
     params.ui = False
     params.use_jinja = True
-    params.n_parallel = 1
     params.cache_ram_mib = 128  # the default, 8 GiB, is a laptop's whole memory
     params.verbosity = 0  # the default writes ten lines into the cell
     return xllamacpp.Server(params)
