@@ -41,6 +41,13 @@ def clean(text: str) -> str:
     return paired.replace("\0", "\N{SYMBOL FOR NULL}")
 
 
+def joined(text: str) -> str:
+    """Text whose surrogate pairs, as two pieces of a stream may leave them, are one character each; nothing else changes."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
 @dataclass(frozen=True, slots=True)
 class Text:
     """Words, from anyone."""
@@ -62,6 +69,10 @@ class Thinking:
     signature: str = ""
     vendor: str = ""
 
+    def __post_init__(self) -> None:
+        """Join what the stream split, so that it reads back equal from any store."""
+        object.__setattr__(self, "text", joined(self.text))
+
 
 @dataclass(frozen=True, slots=True)
 class Image:
@@ -80,6 +91,10 @@ class ToolCall:
     id: str
     name: str
     raw: str = "{}"
+
+    def __post_init__(self) -> None:
+        """Join what the stream split, so that it reads back equal from any store."""
+        object.__setattr__(self, "raw", joined(self.raw))
 
     def replayed(self) -> dict[str, object]:
         """Return the arguments as a JSON object that any provider accepts, whatever `raw` holds."""
@@ -249,8 +264,9 @@ class Transcript:
 
     def _follows_the_rule(self, message: Message) -> bool:
         answered = [result.call_id for result in message.results]
-        nothing_else = len(answered) == len(message.parts) and message.role == "tool"
-        fitting = answered == list(self._open) and bool(message.parts) and (nothing_else or not answered)
+        only_results = len(answered) == len(message.parts) > 0 and message.role == "tool"
+        no_results = not answered and bool(message.parts) and message.role != "tool"
+        fitting = answered == list(self._open) and (only_results or no_results)
         return fitting and (not message.calls or self.distinct(message) is message)
 
     def dangling(self) -> list[ToolCall]:
@@ -304,7 +320,7 @@ def paired(messages: Iterable[Message]) -> Iterator[Message]:
     for index, recorded in enumerate(record):
         message = _distinct(recorded, taken)
         kept = tuple(part for part in message.parts if not isinstance(part, ToolResult))
-        if len(kept) == len(message.parts) and kept:
+        if kept and len(kept) == len(message.parts) and message.role != "tool":
             yield message
         elif kept:
             yield replace(message, parts=kept, role="user" if message.role == "tool" else message.role)
@@ -319,7 +335,10 @@ def paired(messages: Iterable[Message]) -> Iterator[Message]:
 
 
 def _matched(record: list[Message]) -> dict[tuple[int, int], ToolResult]:
-    """Find the result of each call, keyed by its message's index and its place: the first after the call's last use of its id."""
+    """Find the result of each call, keyed by the index of its message and its place in it.
+
+    It is the next one with the call's id, before another message's call takes that id over.
+    """
     found: dict[tuple[int, int], ToolResult] = {}
     waiting: dict[str, deque[tuple[int, int]]] = {}
     for index, message in enumerate(record):
