@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-for _name in [name for name in os.environ if name.endswith("_API_KEY") or name.startswith("HARNESS_NB_")]:
+KEYS = ("_API_KEY", "_AUTH_TOKEN")
+for _name in [name for name in os.environ if name.endswith(KEYS) or name.startswith("HARNESS_NB_")]:
     del os.environ[_name]
 
 _outside_allowed = False
