@@ -90,9 +90,7 @@ class Anthropic:
         limit = request.max_output or self._max_output
         body = self._body(request, run, {"max_tokens": limit, "stream": True})
         turn = Turn(Assembly(run, spoken_names(request.tools)))
-        await self._wire.read("/v1/messages", body, turn.take)
-        if not turn.ended:
-            raise self._wire.cut()
+        await self._wire.read("/v1/messages", body, turn)
         parts = turn.assembly.parts()
         return reply(parts, turn.stop, turn.usage() or guessed(body, parts), turn.detail, limit)
 

@@ -80,9 +80,7 @@ class Chat:
         limit = request.max_output or self._max_output
         body = self._body(request, run, {self._limit_name: limit} if limit else {})
         turn = Turn(Assembly(run, spoken_names(request.tools)), self._wire.host)
-        await self._wire.read("/chat/completions", body, turn.take)
-        if not turn.ended:
-            raise self._wire.cut()
+        await self._wire.read("/chat/completions", body, turn)
         parts = turn.assembly.parts()
         return reply(parts, turn.stop, turn.usage or guessed(body, parts), turn.detail, limit)
 

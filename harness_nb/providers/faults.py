@@ -78,20 +78,15 @@ class Redaction:
 
 def stated(body: object) -> Body | None:
     """Find the fault in a body or an event: a nested `error`, a flat `error` event, a failed response."""
-    if not isinstance(body, Mapping):
+    if not isinstance(body, dict):
         return None
-    error = body.get("error")
-    if isinstance(error, Mapping):
-        return error
-    if isinstance(error, str) and error:
-        return {"message": error}
-    if body.get("type") == "error":
+    if error := body.get("error"):
+        return error if isinstance(error, dict) else {"message": str(error)}
+    kind = body.get("type")
+    if kind == "error":
         return body
-    if body.get("type") == "response.failed":
-        response = body.get("response")
-        return (stated(response) if isinstance(response, Mapping) else None) or {
-            "message": "no more was said"
-        }
+    if kind == "response.failed":
+        return stated(body.get("response")) or {"message": "no more was said"}
     return None
 
 

@@ -85,9 +85,7 @@ class OpenAI:
         limit = request.max_output or self._max_output
         body = self._body(request, run, {**self._asking, **({"max_output_tokens": limit} if limit else {})})
         turn = Turn(Assembly(run, spoken_names(request.tools)))
-        await self._wire.read("/responses", body, turn.take)
-        if not turn.ended:
-            raise self._wire.cut()
+        await self._wire.read("/responses", body, turn)
         parts = turn.assembly.parts()
         return reply(parts, turn.stop, turn.usage or guessed(body, parts), turn.detail, limit)
 

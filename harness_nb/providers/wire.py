@@ -14,8 +14,9 @@ import asyncio
 import contextlib
 import importlib
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from typing import TYPE_CHECKING, TypeAlias, cast
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
 from harness_nb.errors import HarnessError, ProviderError
@@ -33,6 +34,7 @@ from harness_nb.providers.clients import (
 )
 from harness_nb.providers.faults import Redaction, broken, fault, is_page, stated, transport_errors
 from harness_nb.providers.sse import EventReader
+from harness_nb.tools import off_loop
 
 if TYPE_CHECKING:
     import httpx2
@@ -40,6 +42,19 @@ if TYPE_CHECKING:
 Event: TypeAlias = dict[str, object]
 DONE: Event = {"type": "[DONE]"}
 """The event made of the line with which OpenAI's wires end."""
+
+
+class Turn(Protocol):
+    """One turn of a model as its events come in."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the provider has said that the turn is complete."""
+        ...
+
+    def take(self, event: Event) -> None:
+        """Take the next event."""
+        ...
 
 
 class Wire:
@@ -61,13 +76,14 @@ class Wire:
         )
         """The server's name."""
 
-    def client(self) -> Client:
+    async def client(self) -> Client:
         """Return the client of this event loop. Raises UsageError where the package or the key is missing."""
         if self._given is not None:
             return self._given
         loop = asyncio.get_running_loop()
         if loop not in self._made:
-            self._made[loop] = made(self._sdk, self._settings, self._idle)
+            # An SDK takes seconds to import: in a thread, so that Stop and the live view go on.
+            self._made[loop] = await off_loop(partial(made, self._sdk, self._settings, self._idle))
         return self._made[loop]
 
     async def close(self) -> None:
@@ -76,32 +92,33 @@ class Wire:
         if client is not None:
             await client.close()
 
-    async def read(self, path: str, body: bytes, take: Callable[[Event], None]) -> None:
-        """Send a body and hand over each event of the answer, to its end. Cancelled, it hangs up at once."""
-        client = self.client()
+    async def read(self, path: str, body: bytes, turn: Turn) -> None:
+        """Send a body and let the turn take each event of the answer, to its end. Cancelled, it hangs up at once.
+
+        A stream that ends before the turn has is a ProviderError: what it said so far is not an answer.
+        """
+        client = await self.client()
         events = self._typed_events if rewrites(client, self._sdk) else self._raw_events
         async with contextlib.aclosing(events(client, path, body)) as batches:
             async for batch in batches:
                 for event in batch:
                     try:
-                        take(event)
+                        turn.take(event)
                     except (AttributeError, TypeError, ValueError) as error:
                         raise self._told(
                             Unreadable(f"an event of no known form ({error})", True), client
                         ) from None
+        if not turn.ended:
+            words = f"{who(client)} broke off its answer before the end."
+            raise ProviderError(words, code="cut", retryable=True)
 
     async def answer(self, path: str, body: bytes) -> Event:
         """Send a body and return the answer, which is one JSON object."""
-        client = self.client()
+        client = await self.client()
         found = await self._post(client, path, body, cast_to=object)
         if not isinstance(found, dict):
             raise ProviderError(f"{who(client)} answered with something that is not JSON; check the URL.")
         return found
-
-    def cut(self) -> ProviderError:
-        """Make the error of a stream that ended before the provider said that the turn was complete."""
-        words = f"{who(self.client())} broke off its answer before the end."
-        return ProviderError(words, code="cut", retryable=True)
 
     async def _raw_events(self, client: Client, path: str, body: bytes) -> AsyncGenerator[list[Event]]:
         import httpx2

@@ -138,7 +138,7 @@ async def test_openais_key_goes_to_openai_only(monkeypatch, unused_port):
     model = Chat("m", f"http://127.0.0.1:{unused_port}/v1")
     with pytest.raises(ProviderError, match=r"can't be reached: .* and that the server is running"):
         await model(HI, Run())
-    assert model._wire.client().api_key != KEY
+    assert (await model._wire.client()).api_key != KEY
     await model.close()
 
 
