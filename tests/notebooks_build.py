@@ -29,7 +29,7 @@ def _refuse(event, arguments):
 
 sys.addaudithook(_refuse)
 """
-DURATION = re.compile(r"\b\d[\d,]*(\.\d+)? ?(ms|s|min|seconds?|minutes?)\b")
+DURATION = re.compile(r"(?:under )?\b\d[\d,]*(?:\.\d+)? (?:ms|s|min|h)\b(?: \d+ (?:s|min)\b)?")
 """The one thing that may differ between two runs: how long something took."""
 
 
@@ -59,7 +59,7 @@ def run(notebook: NotebookNode, *, offline: bool = True) -> NotebookNode:
         environment |= {"PYTHONPATH": str(wall), "PYTHONHASHSEED": "0"}
         client = NotebookClient(
             notebook,
-            timeout=120,
+            timeout=120 if offline else 900,
             kernel_name="python3",
             store_widget_state=False,
             resources={"metadata": {"path": str(desk)}},
