@@ -94,4 +94,4 @@ def _picture(
 def _fence(
     self: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
 ) -> str:
-    return f'<pre style="{PRE}"><code>{escape(tokens[index].content)}</code></pre>\n'
+    return f'<pre style="{PRE}"><code style="white-space:pre">{escape(tokens[index].content)}</code></pre>\n'

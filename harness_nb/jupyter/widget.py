@@ -4,7 +4,7 @@ Theory of operation. The listener folds each event and sends what is new at most
 seconds: a timer on the running loop sends the rest, and where the loop is blocked the next event does.
 Messages are numbered. A front end that misses one, or that comes late (a reload, a second window),
 asks for the whole and gets it once. Where nothing has been heard from a front end, because it can't
-talk to a busy kernel, the whole is sent unasked at times that double, so that it still catches up.
+talk to a busy kernel, the whole is sent unasked, ever less often, so that it still catches up.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from harness_nb.jupyter.view import RunView
 INTERVAL = 0.12
 """Seconds between two messages to the front end."""
 
-CATCH_UP = 0.5
+CATCH_UP = 0.75
 """Seconds after which the whole is sent for the first time to a front end that stays silent."""
 
 
@@ -104,7 +104,7 @@ class LiveRun:
         self._sent_at = time.monotonic()
         new = self._feed.changes()
         if not self._answered and self.view.elapsed > self._catch_up:
-            self._catch_up *= 2
+            self._catch_up *= 4
             self._live.send(self._whole())
         elif new:
             self._number += 1

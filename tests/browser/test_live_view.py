@@ -1,6 +1,9 @@
 """The live view as a reader uses it while a run goes on: it stays put, it is inert, it listens."""
 
+import json
+
 import pytest
+from kernel.rig import python_of
 from playwright.sync_api import expect
 from test_record import PAYLOADS
 
@@ -189,3 +192,26 @@ def test_a_restarted_turn_leaves_nothing_behind(running):
     expect(view).to_contain_text("New words")
     assert "Lost words" not in view.inner_text()
     assert "Asked the model again: the stream was cut" in view.inner_text()
+
+
+def test_an_older_kernel_that_hears_nothing_while_it_runs_still_shows_the_run(desk):
+    python = python_of("6.31")
+    spec = desk.lab.root.parent / "data" / "kernels" / "older"
+    spec.mkdir(parents=True, exist_ok=True)
+    argv = [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    (spec / "kernel.json").write_text(
+        json.dumps({"argv": argv, "display_name": "older", "language": "python"})
+    )
+    name = desk.lab.place([SETUP, f"await go('Why?', {LONG})"])
+    path = desk.lab.root / name
+    path.write_text(path.read_text().replace('"python3"', '"older"'))
+    notebook = desk.open(name)
+    notebook.run(0)
+    notebook.start(1)
+    page = notebook.page
+    page.get_by_text("Paragraph 20 of").wait_for()
+    expect(page.locator(".hnb-run")).to_contain_text("Paragraph 0 of")
+    notebook.press("Stop", 1)
+    page.get_by_text("This kernel does not hear buttons while a cell runs").wait_for()
+    notebook.interrupt()
+    notebook.wait(1)
