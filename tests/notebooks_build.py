@@ -1,4 +1,4 @@
-"""Run the lessons and write back what they show, with navigation bars: `python tests/notebooks_build.py [02 04 ...]`.
+"""Run the lessons, all or some, and write back what they show: `python tests/notebooks_build.py [02 04 ...]`.
 
 The notebooks are the source; this only renews what is made from them: outputs, execution counts, the bars
 at top and bottom, and the minimal metadata. Tests use the same functions, so what they compare is what this writes.
@@ -29,7 +29,7 @@ def _refuse(event, arguments):
 
 sys.addaudithook(_refuse)
 """
-DURATION = re.compile(r"(?:under )?\b\d[\d,]*(?:\.\d+)? (?:ms|s|min|h)\b(?: \d+ (?:s|min)\b)?")
+DURATION = re.compile(r"(?:under )?\b\d[\d,]*(?:\\?\.\d+)? (?:ms|s|min|h)\b(?: \d+ (?:s|min)\b)?")
 """The one thing that may differ between two runs: how long something took."""
 
 
@@ -143,11 +143,12 @@ def joined(notebook: NotebookNode) -> None:
             cell.outputs = outputs
 
 
-def build(path: Path) -> None:
-    """Run one notebook and save it as it is committed."""
+def build(path: Path, *, again: bool) -> None:
+    """Save one notebook as it is committed: its bars renewed, and if `again`, its outputs too."""
     notebook = read(path)
     navigate(notebook, path)
-    run(notebook, offline=not path.name.startswith("00"))
+    if again:
+        run(notebook, offline=not path.name.startswith("00"))
     joined(notebook)
     tidy(notebook)
     nbformat.validate(notebook)
@@ -156,6 +157,4 @@ def build(path: Path) -> None:
 
 if __name__ == "__main__":
     for chosen in lessons():
-        if not sys.argv[1:] or chosen.name[:2] in sys.argv[1:]:
-            print(chosen.name, flush=True)
-            build(chosen)
+        build(chosen, again=not sys.argv[1:] or chosen.name[:2] in sys.argv[1:])
