@@ -5,18 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness_nb.messages import ToolCall, ToolResult
-from harness_nb.providers.local.conversation import EARLIER, QUESTION, RESULT, Exchange, shortened
+from harness_nb.providers.local.conversation import EARLIER, FAILURE, QUESTION, RESULT, Exchange, shortened
 
 WORDS = (
-    "You answer briefly and in plain words. Where a result is given, answer from it and add nothing to it."
+    "You are a small language model that runs on this computer. You answer briefly and in plain words. "
+    "Where a result is given, answer from it and add nothing to it."
 )
 
+FAILED = "Say that this failed, and why."
+"""Or the model makes up what the tool would have said."""
+
 WORKED = (
-    ("Who are you?", "I am a small language model that runs on this computer."),
     ('What is 12 times 30?\n\nResult of calc {"expression": "12 * 30"}:\n360', "12 times 30 is 360."),
     (
         'What is in plan.txt?\n\nResult of read_file {"path": "plan.txt"}:\n1. Buy paint\n2. Paint the fence',
         "plan.txt lists two steps: first buy paint, then paint the fence.",
+    ),
+    (
+        f'Is 8 odd?\n\nResult of calc {{"expression": "8 odd"}}:\nFAILED: `8 odd` is not arithmetic.\n\n{FAILED}',
+        "I could not find out: calc failed, since `8 odd` is not arithmetic.",
+    ),
+    (
+        "Hello, who are you? What can you do?",
+        "I am a small language model on this computer. I answer simple questions, with one tool at a time.",
     ),
 )
 
@@ -41,14 +52,14 @@ def question(exchanges: Sequence[Exchange]) -> list[dict[str, str]]:
 
 def _asked(exchange: Exchange) -> str:
     calls = {call.id: call for call in exchange.calls}
-    told = (_told(calls.get(result.call_id), _text(result)) for result in exchange.results)
-    return "\n\n".join([shortened(exchange.question, QUESTION), *told])
+    said = [shortened(exchange.question, QUESTION)]
+    said += [_told(calls.get(result.call_id), result) for result in exchange.results]
+    if any(result.is_error for result in exchange.results):
+        said.append(FAILED)
+    return "\n\n".join(said)
 
 
-def _told(call: ToolCall | None, result: str) -> str:
-    return f"Result of {call.name} {call.raw}:\n{result}" if call else f"Result:\n{result}"
-
-
-def _text(result: ToolResult) -> str:
-    text = shortened(result.text, RESULT) or "(no text)"
-    return f"It failed: {text}" if result.is_error else text
+def _told(call: ToolCall | None, result: ToolResult) -> str:
+    source = f"Result of {call.name} {call.raw}" if call else "Result"
+    text = f"FAILED: {result.text[:FAILURE]}" if result.is_error else shortened(result.text, RESULT)
+    return f"{source}:\n{text or '(no text)'}"

@@ -13,6 +13,8 @@ QUESTION = 12_000
 """Longest question, in characters, before its middle is left out: about half of the context."""
 RESULT = 4_000
 """Longest tool result; reading 1,000 tokens takes ten seconds or more."""
+FAILURE = 200
+"""How much of a failed call's words is shown: a sentence or two, since it takes more for the answer."""
 EARLIER = 600
 """Longest question or answer of an earlier exchange."""
 

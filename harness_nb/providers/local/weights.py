@@ -55,7 +55,7 @@ class _StoppedError(Exception):
     """Nobody waits for the file any more."""
 
 
-async def fetched(weights: Weights, progress: Progress) -> Path:
+async def fetched(weights: Weights, progress: Progress, folder: Path | None = None) -> Path:
     """Fetch without blocking the event loop, on which `progress` is called. Cancelled, it stops; what arrived stays."""
     loop = asyncio.get_running_loop()
     waiting = True
@@ -66,7 +66,7 @@ async def fetched(weights: Weights, progress: Progress) -> Path:
         loop.call_soon_threadsafe(progress, done, total)
 
     try:
-        return await off_loop(lambda: fetch(weights, report))
+        return await off_loop(lambda: fetch(weights, report, folder))
     finally:
         waiting = False
 
