@@ -2,8 +2,10 @@
 
 import json
 
+import nbformat
 import pytest
 from hypothesis import given, strategies as st
+from nbclient import NotebookClient
 
 from harness_nb.events import (
     CallDelta,
@@ -141,7 +143,7 @@ async def go(*turns, pace=0.0, piece=12, prompt="Why?"):
 @pytest.mark.kernel
 def test_in_a_kernel_the_live_view_ends_as_the_record_on_the_same_display(kernel):
     kernel.execute(SETUP)
-    ran = kernel.execute("_ = await go('It is **3**.')")
+    ran = kernel.start("_ = await go('It is **3**.')", stdin=True).finish()
     kinds = [sent.type for sent in ran.outputs if not sent.type.startswith("comm")]
     assert kinds == ["display_data", "update_display_data"]
     shown, record = (sent.content for sent in ran.outputs if sent.type.endswith("display_data"))
@@ -154,26 +156,46 @@ def test_in_a_kernel_the_live_view_ends_as_the_record_on_the_same_display(kernel
 @pytest.mark.kernel
 def test_what_is_opened_for_a_run_is_closed_with_it(kernel):
     kernel.execute(SETUP)
-    ran = kernel.execute("_ = await go('Fine.')")
+    ran = kernel.start("_ = await go('Fine.')", stdin=True).finish()
     opened = {sent.content["comm_id"] for sent in ran.outputs if sent.type == "comm_open"}
     closed = {sent.content["comm_id"] for sent in ran.outputs if sent.type == "comm_close"}
     assert opened
     assert opened == closed
 
 
+BLOCKING = """
+import time
+from harness_nb.events import RunStarted, TextDelta
+shown = show_run("Why?", lambda: None)
+shown.listener(RunStarted("r", "tiny", 5))
+for n in range(4):
+    time.sleep(0.2)
+    shown.listener(TextDelta(f"piece{n} "))
+print("closing")
+shown.close()
+"""
+
+
 @pytest.mark.kernel
 def test_text_comes_before_the_run_ends_even_where_the_loop_is_blocked(kernel):
     kernel.execute(SETUP)
-    ran = kernel.execute(
-        "import time\\n"
-        "shown = show_run('Why?', lambda: None)\\n"
-        "from harness_nb.events import *\\n"
-        "shown.listener(RunStarted('r', 'tiny', 5))\\n"
-        "for n in range(4):\\n"
-        "    time.sleep(0.2)\\n"
-        "    shown.listener(TextDelta(f'piece{n} '))\\n"
-        "print('closing')\\n"
-        "shown.close()".replace("\\n", "\n")
-    )
+    ran = kernel.start(BLOCKING, stdin=True).finish()
     order = ["piece2" in str(sent.content) or (sent.type == "stream" and "closing") for sent in ran.outputs]
     assert order.index(True) < order.index("closing")
+
+
+@pytest.mark.kernel
+def test_a_run_that_broke_off_is_not_shown_as_if_it_went_on(kernel):
+    kernel.execute(SETUP)
+    ran = kernel.start("shown = show_run('Why?', lambda: None)\nshown.close()", stdin=True).finish()
+    assert "The run broke off without a word." in ran.text
+
+
+@pytest.mark.kernel
+def test_a_notebook_run_by_a_machine_holds_the_record_and_no_widget():
+    cells = [nbformat.v4.new_code_cell(SETUP), nbformat.v4.new_code_cell("_ = await go('It is **3**.')")]
+    ran = NotebookClient(nbformat.v4.new_notebook(cells=cells), kernel_name="python3").execute()
+    assert "widgets" not in ran.metadata
+    assert [set(output["data"]) for output in ran.cells[1].outputs] == [
+        {"text/html", "text/plain", "text/markdown"}
+    ]

@@ -1,4 +1,7 @@
-"""Shows a run where its person is: a live view in a notebook, plain text anywhere else. Fits the listener socket."""
+"""Shows a run where its person is: live in a notebook, as text in a terminal, as its record where nobody watches.
+
+All three fit the listener socket.
+"""
 
 from __future__ import annotations
 
@@ -31,20 +34,56 @@ class Shown(Protocol):
 
 def show_run(prompt: str, stop: Callable[[], None]) -> Shown:
     """Start to show a run; `stop` is called on the run's own thread when a person asks to stop it."""
-    if _in_kernel() and find_spec("anywidget"):
-        from harness_nb.jupyter.widget import LiveRun
+    kernel = _kernel()
+    if kernel is None:
+        return TerminalRun(prompt, _print_now, colour=wants_colour(sys.stdout))
+    if not _watched(kernel) or find_spec("anywidget") is None:
+        return UnwatchedRun(prompt)
+    from harness_nb.jupyter.widget import LiveRun
 
-        return LiveRun(prompt, stop)
-    return TerminalRun(prompt, _print_now, colour=wants_colour(sys.stdout))
+    return LiveRun(prompt, stop)
 
 
-def _in_kernel() -> bool:
-    """Tell whether this runs in a Jupyter kernel, rather than in a terminal or a script."""
+class UnwatchedRun:
+    """Leaves the record of a run and no more, so that a notebook run by a machine holds no widgets."""
+
+    def __init__(self, prompt: str) -> None:
+        """Show nothing yet."""
+        self.view = RunView(prompt)
+        self._closed = False
+
+    def listener(self, event: Event) -> None:
+        """Keep what happens."""
+        self.view.take(event)
+
+    def close(self) -> None:
+        """Show the record."""
+        if self._closed:
+            return
+        self._closed = True
+        from IPython.display import display
+
+        from harness_nb.jupyter.record import bundle
+
+        self.view.finish()
+        display(bundle(self.view), raw=True)  # type: ignore[no-untyped-call]
+
+
+def _kernel() -> object | None:
+    """Find the Jupyter kernel that this runs in; None in a terminal or a script."""
     if "IPython" not in sys.modules:
-        return False
+        return None
     from IPython.core.getipython import get_ipython
 
-    return hasattr(get_ipython(), "kernel")
+    return getattr(get_ipython(), "kernel", None)
+
+
+def _watched(kernel: object) -> bool:
+    """Tell whether someone may be looking: who can't be asked for input, like nbclient, is no person."""
+    try:
+        return bool(kernel.get_parent()["content"].get("allow_stdin", True))  # type: ignore[attr-defined]
+    except (AttributeError, KeyError, LookupError, TypeError):
+        return True
 
 
 def _print_now(text: str) -> None:

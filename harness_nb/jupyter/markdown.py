@@ -1,6 +1,6 @@
 """Markdown from a model as HTML that cannot act: no raw HTML, no pictures, links to the web and to mail only.
 
-A subset that `live.js` renders alike while the text still streams: headings, paragraphs with their line
+A subset that markdown.js renders alike while the text still streams: headings, paragraphs with their line
 breaks, lists, quotes, fences, tables, rules, emphasis, code, links. A test holds the two together.
 Styles are inline, since a notebook that is not trusted keeps no style sheet.
 """
@@ -25,7 +25,9 @@ SCHEMES = ("http://", "https://", "mailto:")
 
 LINE = "1px solid rgba(128,128,128,0.35)"
 MONO = "font-family:monospace;font-size:0.92em"
-PRE = f"margin:0 0 10px 0;padding:8px 10px;border:{LINE};border-radius:4px;overflow:auto;white-space:pre;{MONO}"
+PRE = (
+    f"margin:0 0 10px 0;padding:8px 10px;border:{LINE};border-radius:4px;overflow:auto;white-space:pre;{MONO}"
+)
 STYLES = {
     "p": "margin:0 0 10px 0",
     "ul": "margin:0 0 10px 0;padding-left:24px",

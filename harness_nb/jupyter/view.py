@@ -280,6 +280,11 @@ class RunView:
                 return self._note(event)
         return None
 
+    def finish(self) -> None:
+        """Close a run whose end nobody told, so that it is not shown as if it went on."""
+        if self.reason is None:
+            self._end(RunEnded("incomplete", "The run broke off without a word.", self.turn, self.usage))
+
     def _begin(self, model: str, limit: int) -> None:
         self.model = self._own_model = model
         self.limit = limit

@@ -31,11 +31,14 @@ CATCH_UP = 0.75
 """Seconds after which the whole is sent for the first time to a front end that stays silent."""
 
 
+_HERE = Path(__file__).parent
+
+
 class Live(anywidget.AnyWidget):
     """The drawing; `start` is the whole state, worked out whenever a front end asks for it."""
 
-    _esm = Path(__file__).parent / "live.js"
-    _css = Path(__file__).parent / "live.css"
+    _esm = "\n".join((_HERE / name).read_text(encoding="utf-8") for name in ("markdown.js", "live.js"))
+    _css = (_HERE / "live.css").read_text(encoding="utf-8")
     start = traitlets.Dict().tag(sync=True)
 
 
@@ -85,6 +88,7 @@ class LiveRun:
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
+        self.view.finish()
         update_display(bundle(self.view), raw=True, display_id=self._display)  # type: ignore[no-untyped-call]
         self._live.layout.close()
         self._live.close()

@@ -1,4 +1,4 @@
-"""The two Markdown renderers: `live.js` while text streams, markdown.py in the record. They must agree, and be inert."""
+"""The two Markdown renderers: markdown.js while text streams, markdown.py in the record. They must agree, and be inert."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from harness_nb.jupyter.markdown import as_html
 
 pytestmark = pytest.mark.browser
 
-SCRIPT = (Path(__file__).parents[2] / "harness_nb" / "jupyter" / "live.js").read_text(encoding="utf-8")
+SCRIPT = (Path(__file__).parents[2] / "harness_nb" / "jupyter" / "markdown.js").read_text(encoding="utf-8")
 
 SAMPLES = [
     "One paragraph.",
@@ -29,6 +29,8 @@ SAMPLES = [
     "> quoted\n> **more**\nlazy\n\n> again\n> - list\n> - in it",
     "| a | b |\n|---|--:|\n| 1 | 2 |\n| `x\\|y` | **z** | extra |\n| only |\n\nafter",
     "a | b\n--|:-:\n1 | 2",
+    "Here it is:\n| a |\n|---|\n| 1 |\nafter",
+    "2*3 *em* and **a *b* c** and x*y*z",
     "| not | a table |\n\n|--|",
     "---\n***\n_ _ _\ntext\n---\nmore",
     '[link](https://x.example/a_(b)?q=1&r=2 "title") <https://y.example> [mail](mailto:a@b.example)',

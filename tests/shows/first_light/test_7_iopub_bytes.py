@@ -99,7 +99,7 @@ OPEN_AND_RECORD = (("comm_open", "display_data"), ("update_display_data", "comm_
 def test_the_bytes_on_iopub_follow_the_size_of_the_text(kernel, tmp_path, name, pace, target):
     kernel.execute(SETUP)
     with listening(tmp_path / "connection.json") as wire:
-        kernel.execute(f"await go({pace})")
+        kernel.start(f"await go({pace})", stdin=True).finish()
         kernel.execute("pass")
     ratio, rate = figures(f"ipykernel {kernel.version}, {name}", wire)
     assert ratio <= target
