@@ -239,9 +239,9 @@ class Transcript:
         self._entries: list[Entry] = []
         self._messages: list[Message] = []
         self._decisions: list[Decision] = []
-        self._open: dict[str, ToolCall] = {}
+        self._open: list[ToolCall] = []
         self._call_ids: set[str] = set()
-        self._orderly = True
+        self._view: list[Message] | None = []  # what `live` shows, kept while messages follow the rule
         for entry in entries:
             self.append(entry)
 
@@ -250,13 +250,21 @@ class Transcript:
         self._entries.append(entry)
         if isinstance(entry, Decision):
             self._decisions.append(entry)
+            self._view = None
             return
-        self._orderly = self._orderly and self._follows_the_rule(entry)
+        if self._view is not None and self._follows_the_rule(entry):
+            self._view.append(entry)
+        else:
+            self._view = None
         self._messages.append(entry)
         for result in entry.results:
-            self._open.pop(result.call_id, None)
-        self._open.update((call.id, call) for call in entry.calls)
-        self._call_ids.update(call.id for call in entry.calls)
+            answered = next((call for call in self._open if call.id == result.call_id), None)
+            if answered is not None:
+                self._open.remove(answered)
+        if calls := entry.calls:  # as in `paired`, a call takes its id over from an earlier one
+            ids = {call.id for call in calls}
+            self._open = [*(call for call in self._open if call.id not in ids), *calls]
+            self._call_ids |= ids
 
     def distinct(self, message: Message) -> Message:
         """Return the message with call ids that no other call has: servers leave them blank or repeat them."""
@@ -266,18 +274,23 @@ class Transcript:
         answered = [result.call_id for result in message.results]
         only_results = len(answered) == len(message.parts) > 0 and message.role == "tool"
         no_results = not answered and bool(message.parts) and message.role != "tool"
-        fitting = answered == list(self._open) and (only_results or no_results)
-        return fitting and (not message.calls or self.distinct(message) is message)
+        fitting = answered == [call.id for call in self._open] and (only_results or no_results)
+        foretold = any(message.id in decision.changes for decision in self._decisions)
+        return fitting and not foretold and self.distinct(message) is message
 
     def dangling(self) -> list[ToolCall]:
         """List the calls that no result answers yet, in order."""
-        return list(self._open.values())
+        return list(self._open)
 
     def live(self) -> tuple[Message, ...]:
         """Return what the model will see: the record with its decisions applied and every call answered."""
-        if self._orderly and not self._decisions and not self._open:
-            return tuple(self._messages)
-        return tuple(paired(self._decided()))
+        if self._view is not None and not self._open:
+            return tuple(self._view)
+        view = list(paired(self._decided()))
+        if not self._open:
+            self._view = view
+            self._call_ids.update(call.id for message in view for call in message.calls)
+        return tuple(view)
 
     def _decided(self) -> Iterator[Message]:
         undone: set[str] = set()
@@ -315,40 +328,43 @@ def paired(messages: Iterable[Message]) -> Iterator[Message]:
     from turn to turn.
     """
     record = list(messages)
-    answers = _matched(record)
+    calls = [message.calls for message in record]
+    results = [message.results for message in record]
+    answers = _matched(calls, results)
     taken: set[str] = set()
     for index, recorded in enumerate(record):
-        message = _distinct(recorded, taken)
-        kept = tuple(part for part in message.parts if not isinstance(part, ToolResult))
-        if kept and len(kept) == len(message.parts) and message.role != "tool":
+        message = _distinct(recorded, taken) if calls[index] else recorded
+        if results[index] or message.role == "tool":
+            kept = tuple(part for part in message.parts if not isinstance(part, ToolResult))
+            if kept:
+                yield replace(message, parts=kept, role="user" if message.role == "tool" else message.role)
+        elif message.parts:
             yield message
-        elif kept:
-            yield replace(message, parts=kept, role="user" if message.role == "tool" else message.role)
-        if message.calls:
+        if calls[index]:
             taken.update(call.id for call in message.calls)
-            results = tuple(
-                _answer(call, answers.get((index, place))) for place, call in enumerate(message.calls)
-            )
+            given = tuple(_answer(call, answers.get((index, n))) for n, call in enumerate(message.calls))
             following = record[index + 1] if index + 1 < len(record) else message
-            as_recorded = following.role == "tool" and following.parts == results
-            yield following if as_recorded else Message("tool", results, f"{message.id}-results", message.at)
+            as_recorded = following.role == "tool" and following.parts == given
+            yield following if as_recorded else Message("tool", given, f"{message.id}-results", message.at)
 
 
-def _matched(record: list[Message]) -> dict[tuple[int, int], ToolResult]:
+def _matched(
+    calls: list[tuple[ToolCall, ...]], results: list[tuple[ToolResult, ...]]
+) -> dict[tuple[int, int], ToolResult]:
     """Find the result of each call, keyed by the index of its message and its place in it.
 
     It is the next one with the call's id, before another message's call takes that id over.
     """
     found: dict[tuple[int, int], ToolResult] = {}
     waiting: dict[str, deque[tuple[int, int]]] = {}
-    for index, message in enumerate(record):
-        for result in message.results:
+    for index, (asked, given) in enumerate(zip(calls, results, strict=True)):
+        for result in given:
             if places := waiting.get(result.call_id):
                 found[places.popleft()] = result
-        asked: dict[str, deque[tuple[int, int]]] = {}
-        for place, call in enumerate(message.calls):
-            asked.setdefault(call.id, deque()).append((index, place))
-        waiting |= asked
+        fresh: dict[str, deque[tuple[int, int]]] = {}
+        for place, call in enumerate(asked):
+            fresh.setdefault(call.id, deque()).append((index, place))
+        waiting |= fresh
     return found
 
 
@@ -360,6 +376,9 @@ def _answer(call: ToolCall, found: ToolResult | None) -> ToolResult:
 
 def _distinct(message: Message, taken: set[str]) -> Message:
     """Return the message with every call id that is blank, taken or used twice in it made anew."""
+    ids = [call.id for call in message.calls]
+    if "" not in ids and taken.isdisjoint(ids) and len(set(ids)) == len(ids):
+        return message
     own: set[str] = set()
 
     def fresh(part: Part) -> Part:

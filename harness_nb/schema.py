@@ -80,7 +80,9 @@ class Signature:
         current: dict[str, object] = dict(arguments)
         while True:
             try:
-                return current, self._model.model_validate_json(json.dumps(current), strict=True)
+                return current, self._model.model_validate_json(
+                    json.dumps(current, ensure_ascii=False), strict=True
+                )
             except ValidationError as fault:
                 changed = _reread(current, fault)
                 if changed is None:

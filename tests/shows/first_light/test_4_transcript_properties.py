@@ -26,6 +26,7 @@ from harness_nb.messages import (
     clean,
     decode,
     encode,
+    paired,
     parse_arguments,
     user,
 )
@@ -147,6 +148,16 @@ def test_the_record_is_never_rewritten(log):
         transcript.append(entry)
         transcript.live()
         assert transcript.entries == tuple(log[:length])
+
+
+@some
+@given(logs(), st.data())
+def test_the_view_kept_step_by_step_is_the_one_worked_out_at_once(log, data):
+    transcript = Transcript()
+    for entry in log:
+        transcript.append(entry)
+        if data.draw(st.booleans()):
+            assert list(transcript.live()) == list(paired(transcript._decided()))
 
 
 @some
