@@ -105,8 +105,9 @@ class Turn:
         self, slot: tuple[object, object], whole: str, add: Callable[[tuple[object, object], str], None]
     ) -> None:
         pieces = self._pieces(slot)
-        if not pieces:
-            add(slot, whole)
+        written = "".join(pieces)
+        if whole.startswith(written):
+            add(slot, whole[len(written) :])
         elif whole:
             pieces[:] = [whole]
 

@@ -52,10 +52,7 @@ def spoken_names(tools: Iterable[ToolSpec]) -> dict[str, str]:
 
 def arguments(call: ToolCall) -> bytes:
     """Write a call's arguments as the JSON object that goes back to a model, whatever `raw` holds."""
-    try:
-        return wire_json(call.replayed())
-    except (ValueError, RecursionError):  # a number too large for JSON, or brackets too deep
-        return wire_json({"_invalid_json": clean(call.raw)})
+    return wire_json(call.replayed())
 
 
 def quoted(written: bytes) -> bytes:

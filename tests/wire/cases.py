@@ -23,6 +23,8 @@ class Case:
     error: dict[str, object] | None = None
     """What must be true of the ProviderError, where there is to be one."""
     max_output: int | None = None
+    in_order: bool = True
+    """Whether the pieces, as they come, are the message."""
 
     def __str__(self):
         return self.name
@@ -184,11 +186,79 @@ COUNTS = [
 ]  # fmt: skip
 
 ODD = "a\u2028b\u0085c\u2029\x0b\x0c\x1c"
+
+
+def streamed(name, wire, *events, **expected):
+    """Events as one provider or server is known to send them."""
+    return Case(name, {wire: sse(wire, events)}, **expected)
+
+
+def block(index, **opening):
+    return {"type": "content_block_start", "index": index, "content_block": opening}
+
+
+def delta(index, **more):
+    return {"type": "content_block_delta", "index": index, "delta": more}
+
+
+ENDED = [{"type": "message_delta", "delta": {"stop_reason": "end_turn"}}, {"type": "message_stop"}]
+LLAMA = {
+    "type": "response.output_item.added",
+    "item": {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "a"},
+}
+SAID = {
+    "type": "message",
+    "id": "m1",
+    "role": "assistant",
+    "content": [{"type": "output_text", "text": "Hi"}],
+}
+CALLED = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "a", "arguments": A}
+COMPLETED = {"type": "response.completed", "response": {"status": "completed", "output": [SAID, CALLED]}}
+SEARCH = '{"type":"server_tool_use","id":"s1","name":"web_search","input":{"q":"x"}}'
+NOTE = '{"phase":"commentary"}'
+
+SHAPES = [
+    streamed("blocks out of order", "anthropic", block(1, type="text", text="b"), block(0, type="text", text="a"), *ENDED, parts=(Text("a"), Text("b")), in_order=False),
+    streamed("no reason to stop", "anthropic", block(1, type="text", text=""), {"type": "message_stop"}, stop="other"),
+    streamed("an input given whole", "anthropic", block(0, type="tool_use", id="c1", name="a", input={"p": 1}), *ENDED, parts=(ToolCall("c1", "a", '{"p": 1}'),), stop="calls"),
+    streamed("an input given twice", "anthropic", block(0, type="tool_use", id="c1", name="a", input={"p": 1}), delta(0, type="input_json_delta", partial_json=A), *ENDED, parts=(TWO[0],), stop="calls"),
+    streamed("a server's tool in pieces", "anthropic", block(0, type="server_tool_use", id="s1", name="web_search", input={}), delta(0, type="input_json_delta", partial_json='{"q":'), delta(0, type="input_json_delta", partial_json='"x"}'), {"type": "content_block_stop", "index": 0}, *ENDED, parts=(Opaque("anthropic", SEARCH),)),
+    streamed("a compaction", "anthropic", block(0, type="compaction", content=None), delta(0, type="compaction_delta", content="They agreed."), {"type": "content_block_stop", "index": 0}, *ENDED, parts=(Opaque("anthropic", '{"type":"compaction","content":"They agreed."}'),)),
+    streamed("items without numbers", "openai", LLAMA, {"type": "response.function_call_arguments.delta", "item_id": "fc_1", "delta": A}, {"type": "response.output_item.done", "item": CALLED}, COMPLETED, parts=(TWO[0],), stop="calls"),
+    streamed("numbers first, then ids alone", "openai", {**LLAMA, "output_index": 0}, {"type": "response.function_call_arguments.delta", "item_id": "fc_1", "delta": A}, {"type": "response.completed", "response": {"status": "completed"}}, parts=(TWO[0],), stop="calls"),
+    streamed("items at the end only", "openai", COMPLETED, parts=(Text("Hi"), TWO[0]), stop="calls"),
+    streamed("an item's end counts, not its pieces", "openai", {"type": "response.output_text.delta", "output_index": 0, "item_id": "m1", "delta": "H"}, {"type": "response.output_item.done", "output_index": 0, "item": SAID}, {"type": "response.completed", "response": {"status": "completed"}}, parts=(Text("Hi"),)),
+    streamed("an item's end that differs", "openai", {"type": "response.output_text.delta", "output_index": 0, "item_id": "m1", "delta": "Ho"}, {"type": "response.output_item.done", "output_index": 0, "item": SAID}, {"type": "response.completed", "response": {"status": "completed"}}, parts=(Text("Hi"),), in_order=False),
+    streamed("items out of order", "openai", {"type": "response.output_item.done", "output_index": 1, "item": CALLED}, {"type": "response.output_item.done", "output_index": 0, "item": SAID}, COMPLETED, parts=(Text("Hi"), TWO[0]), stop="calls"),
+    streamed("a message with its phase", "openai", {"type": "response.output_item.done", "output_index": 0, "item": {**SAID, "phase": "commentary"}}, COMPLETED, parts=(Opaque("openai", NOTE), Text("Hi"))),
+    streamed("a refusal in its own part", "openai", {"type": "response.output_item.done", "output_index": 0, "item": {**SAID, "content": [{"type": "refusal", "refusal": "No."}]}}, COMPLETED, parts=(Text("No."),), stop="refusal", detail="No."),
+    streamed("a search by the provider", "openai", {"type": "response.output_item.done", "output_index": 0, "item": {"type": "web_search_call", "id": "w1"}}, {"type": "response.completed", "response": {"status": "completed"}}, parts=(Opaque("openai", '{"type":"web_search_call","id":"w1"}'),)),
+    streamed("a second choice", "chat", {"choices": [{"index": 1, "delta": {"content": "no"}}]}, chunk({"content": "Hi"}, "stop"), parts=(Text("Hi"),)),
+    streamed("thinking said twice", "chat", chunk({"reasoning": "hm", "reasoning_content": "hm"}), chunk({"content": "Hi"}, "stop"), parts=(Thinking("hm", "", "reasoning_content@127.0.0.1"), Text("Hi"))),
+    streamed("the id of a call, another number", "chat", calls((0, "c1", "a", '{"p"')), calls((1, "c1", None, ":1}")), END, parts=(TWO[0],), stop="calls"),
+    streamed("length, then stop", "chat", chunk({"content": "Hi"}, "length"), chunk({}, "stop"), parts=(Text("Hi"),), stop="length"),
+    streamed("content in parts", "chat", chunk({"content": [{"type": "text", "text": "Hi"}]}, "stop"), parts=(Text("Hi"),)),
+    streamed("a refusal in its own field", "chat", chunk({"refusal": "No."}, "stop"), parts=(Text("No."),), stop="refusal", detail="No."),
+]  # fmt: skip
+
+HALVES = {"anthropic": spoken("anthropic", [think("\ud83c", "\udf78")])}
 CHARACTERS = [
+    Case("R19 thinking in two halves", HALVES, (Thinking("\U0001f378", "S1", "anthropic"),)),
     case("R07 line separators", [say(ODD)], Text(ODD)),
     case("R19 a character in two halves", [say("\ud83c", "\udf78")], Text("\U0001f378")),
     case("R19 half a character, and NUL", [say("x\ud83c", "y\0")], Text("x\ufffdy␀")),
 ]
 
-TABLE = [*TURNS, *CUT_ARGUMENTS, *NO_ARGUMENTS, *QUIRKS, *THINKING, *STOPS, *BROKEN, *COUNTS, *CHARACTERS]
+TABLE = [
+    *TURNS,
+    *CUT_ARGUMENTS,
+    *NO_ARGUMENTS,
+    *QUIRKS,
+    *THINKING,
+    *STOPS,
+    *BROKEN,
+    *COUNTS,
+    *SHAPES,
+    *CHARACTERS,
+]
 ROWS = [(wire, row) for row in TABLE for wire in row.wires]

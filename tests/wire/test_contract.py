@@ -19,7 +19,7 @@ async def test_a_turn_becomes_the_message_it_must(wire, row):
     assert reply.stop == row.stop
     assert row.detail is None or reply.detail == row.detail
     assert reply.usage == row.usage if row.usage else reply.usage.input > 0
-    assert shown(reply).items() <= streamed(heard).items()
+    assert shown(reply).items() <= streamed(heard).items() or not row.in_order
 
 
 @pytest.mark.parametrize(("wire", "row"), [pair for pair in ROWS if pair[1].error], **BY_NAME)

@@ -44,6 +44,15 @@ async def test_a_fault_that_may_pass_is_asked_again(wire, status):
 
 
 @every_wire
+@pytest.mark.parametrize(
+    ("status", "headers", "retryable"),
+    [(501, {}, False), (500, {"x-should-retry": "false"}, False), (400, {"x-should-retry": "true"}, True)],
+)
+async def test_a_provider_knows_best_what_may_pass(wire, status, headers, retryable):
+    assert (await failed(wire, refusal(status, headers=headers))).retryable == retryable
+
+
+@every_wire
 async def test_no_credit_never_passes(wire):
     error = await failed(wire, refusal(429, code="insufficient_quota", type="insufficient_quota"))
     assert (error.code, error.retryable) == ("insufficient_quota", False)

@@ -59,6 +59,19 @@ async def test_results_come_first_in_one_message_of_the_user():
     ]
 
 
+async def test_results_come_first_even_in_a_message_that_has_them_last():
+    said = assistant(ToolCall("a", "f", "{}"))
+    mixed = Message("user", (Text("and hurry"), *results(("a", "A")).parts))
+    peer = Peer("anthropic", [spoken("anthropic", [say("ok")])])
+    await peer.model(Request("", (user("go"), said, mixed)), Run())
+    assert [block["type"] for block in peer.sent[0]["messages"][2]["content"]] == ["tool_result", "text"]
+
+
+async def test_the_first_word_is_the_users():
+    _, turns = await sent("anthropic", assistant("Hello."), user("hi"))
+    assert [turn["role"] for turn in turns] == ["user", "assistant", "user"]
+
+
 async def test_results_are_items_of_their_own():
     _, items = await sent("openai", user("go"), THREE, ANSWERS, user("and hurry"))
     assert [item.get("call_id", item.get("role")) for item in items] == [
@@ -241,6 +254,12 @@ async def test_stale_thinking_is_not_sent():
     assert "S9" in json.dumps(peer.sent[0])
 
 
+async def test_a_messages_phase_goes_back_with_it():
+    note = Opaque("openai", '{"phase":"commentary"}')
+    _, items = await sent("openai", user("go"), assistant(note, "Hi.", CALL), results(("a", "A")))
+    assert [item.get("phase") for item in items] == [None, "commentary", None, None]
+
+
 # What a provider would refuse (cases R01, R19, R20 and R28)
 
 
@@ -301,6 +320,13 @@ async def test_any_result_makes_a_valid_body(wire, value):
     _, turns = await sent(wire, user("go"), assistant(ToolCall("a", "f")), result)  # the peer reads strictly
     assert "\\u0000" not in json.dumps(turns)
     assert "\\ud" not in json.dumps(turns)
+
+
+@every_wire
+async def test_half_characters_are_replaced_and_whole_ones_joined(wire):
+    spec = ToolSpec("f", "\ud83c alone, \ud83c\udf78 together", {"type": "object"})
+    body, _ = await sent(wire, user("go"), tools=[spec])
+    assert "\ufffd alone, \U0001f378 together" in str(body["tools"])
 
 
 # What tools are described as (cases R26 and R27)
@@ -375,6 +401,14 @@ def _kept(raw):
         raw.append(request.content)
 
     return keep
+
+
+@every_wire
+async def test_a_message_that_takes_anothers_place_is_sent(wire):
+    peer, run = Peer(wire, [spoken(wire, [say("ok")])] * 2), Run()
+    for text in ("early", "late"):
+        await peer.model(Request("", (Message("user", (Text(text),), id="same"),)), run)
+    assert "late" in json.dumps(peer.sent[1])
 
 
 async def test_four_marks_keep_the_prefix_in_the_cache():

@@ -23,6 +23,7 @@ def test_only_line_ends_end_a_line(end):
 
 def test_a_line_end_may_come_in_two_chunks():
     assert read(b"data: 1\r", b"\n\r", b"\ndata: 2\r\n", b"\r\n") == ["1", "2"]
+    assert read(b"data: 1\r", b"\ndata: 2\r", b"\n\r", b"\n") == ["1\n2"]
 
 
 def test_lone_carriage_returns_end_an_event_at_once():
