@@ -164,22 +164,29 @@ def _examples(tool: ToolSpec) -> Iterator[tuple[str, dict[str, object]]]:
     if ours and ours[0][1].keys() <= _parameters(tool).keys():
         yield from ours
         return
-    required = cast("Sequence[str]", tool.input_schema.get("required", ()))
     for words, nth in ((_first(tool).rstrip(".") + " for", 0), (tool.name.replace("_", " "), 1)):
-        arguments = {name: _value(name, _parameters(tool).get(name), nth) for name in required}
-        told = ", ".join(
-            value if isinstance(value, str) else json.dumps(value) for value in arguments.values()
-        )
+        arguments = _object(tool.input_schema, nth, tool.input_schema)
+        told = ", ".join(v if isinstance(v, str) else json.dumps(v) for v in arguments.values())
         yield (f"{words} {told}" if told else words.removesuffix(" for")), arguments
 
 
-def _value(name: str, schema: object, nth: int) -> object:
-    """A value for an example, of the kind that the schema asks for."""
+def _object(schema: Schema, nth: int, root: Schema) -> dict[str, object]:
+    """Return an example's object: what is required of it, and no more."""
+    properties = cast("Schema", schema.get("properties", {}))
+    required = cast("Sequence[str]", schema.get("required", ()))
+    return {name: _value(name, properties.get(name), nth, root) for name in required}
+
+
+def _value(name: str, schema: object, nth: int, root: Schema) -> object:
+    """Return a value for an example, of the kind that the schema asks for."""
     if not isinstance(schema, Mapping):
         return "something"
-    for key in ("anyOf", "oneOf"):
+    if reference := schema.get("$ref"):
+        definitions = cast("Schema", root.get("$defs", {}))
+        return _value(name, definitions.get(str(reference).removeprefix("#/$defs/")), nth, root)
+    for key in ("anyOf", "oneOf", "allOf"):
         if choices := cast("Sequence[object]", schema.get(key)):
-            return _value(name, choices[0], nth)
+            return _value(name, choices[0], nth, root)
     if values := cast("Sequence[object]", schema.get("enum")):
         return values[nth % len(values)]
     match schema.get("type"):
@@ -188,11 +195,8 @@ def _value(name: str, schema: object, nth: int) -> object:
         case "boolean":
             return nth == 0
         case "array":
-            return [_value(name, schema.get("items"), nth)]
+            return [_value(name, schema.get("items"), nth, root)]
         case "object":
-            return {
-                key: _value(key, value, nth)
-                for key, value in cast("Schema", schema.get("properties", {})).items()
-            }
+            return _object(schema, nth, root)
         case _:
             return f"{'other' if nth else 'some'} {name.replace('_', ' ')}"
