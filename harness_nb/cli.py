@@ -48,8 +48,9 @@ def lab(context: typer.Context) -> None:
     if find_spec("jupyterlab") is None or find_spec("ipykernel") is None:
         raise UsageError("JupyterLab is not installed here. Install it: pip install 'harness-nb[all]'")
     root = ["--allow-root"] if getattr(os, "geteuid", lambda: 1)() == 0 else []  # a container's user
-    command = [sys.executable, "-m", "jupyterlab", str(notebooks() / WELCOME), *root, *context.args]
-    _become(command)
+    where = [f"--ServerApp.root_dir={notebooks()}", f"--LabApp.default_url=/lab/tree/{WELCOME}"]
+    quiet = ["--ServerApp.log_level=WARN"]  # leaves the address
+    _become([sys.executable, "-m", "jupyterlab", *where, *quiet, *root, *context.args])
 
 
 @commands.command()

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 ROOT = Path(__file__).parents[3]
-PATIENCE = 1500
+PATIENCE = 600
 """Seconds for a command that downloads everything it needs."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.llama]
