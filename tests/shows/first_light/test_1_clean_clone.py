@@ -92,7 +92,7 @@ def test_the_demo_runs_a_tool_on_the_embedded_model(clone):
     with running(command, clone) as (process, log):
         assert process.wait(PATIENCE) == 0, log.read_text("utf-8")
     said = log.read_text("utf-8")
-    print(f"the demo after {time.monotonic() - began:.0f} s:\n{said}")
+    print(f"the demo, {time.monotonic() - began:.0f} s:\n{said[said.rfind('agent ·') :]}")
     call = re.search(r"^ *calc .*→ 7,?006,?652\b", said, re.MULTILINE)
     assert call, "the tool did not run"
     assert re.search(r"7,?006,?652", said[call.end() :]), "the answer does not hold the tool's result"
