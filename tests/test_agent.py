@@ -1,6 +1,7 @@
 """The loop: what it does with each kind of reply, and that it always leaves a valid record and one reason."""
 
 import asyncio
+import gc
 import sys
 import threading
 from contextvars import ContextVar
@@ -447,6 +448,19 @@ async def test_side_by_side_raises_the_first_failure_after_all_are_done():
     assert done == [0, 1, 2]
 
 
+async def test_a_second_failure_is_not_reported_behind_our_back():
+    behind = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: behind.append(context))
+
+    async def fail():
+        raise RunStop("budget", "Spent.")
+
+    with pytest.raises(RunStop):
+        await side_by_side([fail(), fail()])
+    gc.collect()
+    assert behind == []
+
+
 async def test_repeated_call_ids_are_told_apart():
     same = [ToolCall("x", "echo", f'{{"text": "{n}"}}') for n in (1, 2)]
     _, run, _ = await played(say(*same), say(*same), "Done.")
@@ -489,6 +503,7 @@ async def test_whatever_a_tool_raises_is_its_result(fault, said, asynchronous):
     bad, good = results(run.transcript)
     assert outcome.reason == "done"
     assert (bad.is_error, good.text) == (True, "echo ")
+    assert bad.text.startswith("`bad` failed: ")
     assert said in bad.text
 
 

@@ -171,6 +171,7 @@ def test_a_bad_choice_is_answered_with_the_choices(made):
 
 
 def test_a_function_is_read_by_the_names_of_its_own_module():
+    Color = Level  # noqa: N806, F841 - a name here that must not be taken for the one there
     names = {"__name__": "elsewhere"}
     source = "class Point:\n    pass\ndef far(p: 'Color') -> 'Nowhere':\n    'Doc.'\nimport enum\nclass Color(enum.Enum):\n    GREEN = 'green'\n"
     exec(source, names)  # noqa: S102 - another module, as small as can be
@@ -487,6 +488,18 @@ def test_a_value_that_does_not_fit_is_refused_in_words_a_person_would_use(given,
     with pytest.raises(ValueError, match=r".") as caught:
         f.signature.read(given)
     assert str(caught.value).startswith(said or "")
+
+
+def test_a_key_is_not_taken_for_the_value_beside_it():
+    @tool
+    def g(seats: dict[Literal[1, 2], str]):
+        """Doc."""
+
+    with pytest.raises(
+        ValueError, match=r"^seats: as a key, should be 1 or 2|^seats\.1|^seats\[\"1\"\]"
+    ) as caught:
+        g.signature.read({"seats": {"1": "x"}})
+    assert "as a key" in str(caught.value)
 
 
 def test_all_faults_are_named_at_once():
