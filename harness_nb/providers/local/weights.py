@@ -82,13 +82,21 @@ def _fetch(weights: Weights, progress: Progress, folder: Path) -> Path:
             failures.append(str(error))
             continue
         if partial.stat().st_size == weights.size and _digest(partial) == weights.sha256:
-            return partial.replace(folder / weights.file)
+            path = partial.replace(folder / weights.file)
+            _forget_partials(folder, weights)
+            return path
         partial.unlink()
         failures.append("the file that arrived was not the right one")
     raise UsageError(
         f"The weights of {weights.name} are not on this machine and could not be fetched ({'; '.join(failures)}). "
         "Connect once and run harness-nb setup, or name a .gguf file with HARNESS_NB_MODEL."
     )
+
+
+def _forget_partials(folder: Path, weights: Weights) -> None:
+    """Remove what sources that broke off have left."""
+    for source in SOURCES:
+        (folder / f"{weights.file}.{source.__name__}").unlink(missing_ok=True)
 
 
 def _digest(path: Path) -> str:

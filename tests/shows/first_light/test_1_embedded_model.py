@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from contextlib import chdir
 
 import pytest
 
@@ -45,10 +46,10 @@ async def test_it_multiplies_by_the_calculator_and_streams_the_answer(agent):
     assert "".join(pieces) == outcome.text
 
 
-async def test_it_reads_a_file_and_says_what_is_in_it(agent, tmp_path, monkeypatch):
+async def test_it_reads_a_file_and_says_what_is_in_it(agent, tmp_path):
     (tmp_path / "shopping.txt").write_text("Oranges\nFlour\n")
-    monkeypatch.chdir(tmp_path)
-    outcome = await agent.run("What is in shopping.txt?")
+    with chdir(tmp_path):
+        outcome = await agent.run("What is in shopping.txt?")
     print(repr(outcome.text))
     assert [call.name for message in outcome.transcript.messages for call in message.calls] == ["read_file"]
     assert "oranges" in outcome.text.lower()
