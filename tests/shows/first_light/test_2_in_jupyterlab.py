@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from browser.lab import ROOT
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -153,6 +154,22 @@ def test_a_run_streams_can_be_stopped_and_reads_well_when_reopened(desk):
     record_reads_well(stranger, 1)
     stranger.screenshot("record_untrusted", 1)
     assert "Stopped by you." in stranger.text(2)
+
+
+@pytest.mark.llama
+@pytest.mark.slow
+def test_the_welcome_notebook_answers_on_the_embedded_model_and_calls_a_tool(desk):
+    notebook = desk.open(ROOT / "notebooks" / "00_welcome.ipynb")
+    code = ["".join(cell["source"]) for cell in desk.lab.saved(notebook.name)["cells"]]
+    load, ask = code.index("%load_ext harness_nb"), code.index("%agent What is 1234 * 5678?")
+    notebook.run(load)
+    notebook.start(ask)
+    call = notebook.page.locator(".hnb-call", has_text="calc")
+    expect(call).to_contain_text("7006652", timeout=300_000)
+    assert notebook.running(ask)
+    notebook.wait(ask, timeout=300)
+    assert "agent · done" in notebook.text(ask)
+    notebook.screenshot("welcome", ask)
 
 
 def test_the_pictures_of_the_other_states(desk):
