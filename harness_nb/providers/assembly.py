@@ -114,21 +114,15 @@ class Assembly:
 def _part(block: Block) -> Part | None:
     match block:
         case Written():
-            return ToolCall(block.id, block.name, _joined(block.pieces) or "{}")
+            return ToolCall(block.id, block.name, block.raw or "{}")
         case Words(vendor=None):
-            text = _joined(block.pieces)
+            text = "".join(block.pieces)
             return Text(text) if text.strip() else None
         case Words():
-            text = _joined(block.pieces)
+            text = "".join(block.pieces)
             return Thinking(text, block.signature, block.vendor or "") if text or block.signature else None
         case _:
             return block
-
-
-def _joined(pieces: list[str]) -> str:
-    """Join pieces of text; the halves of a character meet again, and a lone half is replaced."""
-    text = "".join(pieces)
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _shown(block: Words | Written, piece: str) -> str:

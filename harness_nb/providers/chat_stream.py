@@ -25,6 +25,8 @@ STOPS: dict[object, Stop] = {
     "max_tokens": "length",
     "content_filter": "refusal",
 }
+BROKEN = frozenset({"error", "abort", "aborted", "insufficient_system_resource"})
+"""What servers call an end that is none: the answer broke off there."""
 
 
 class Turn:
@@ -37,6 +39,7 @@ class Turn:
         self.detail = ""
         self.usage: Usage | None = None
         self._host = host
+        self._broken = False
         self._slot = 0
         self._kind = ""
         self._calls: list[tuple[object, Written, int]] = []
@@ -44,7 +47,7 @@ class Turn:
     def take(self, event: Event) -> None:
         """Take the next chunk; it may have no choices, or none that says anything."""
         if event is DONE:
-            self.ended = True
+            self.ended = not self._broken
             return
         if usage := event.get("usage"):
             self.usage = _counted(cast("Data", usage))
@@ -101,7 +104,8 @@ class Turn:
         return last if not name or (name == last[1].name and not _is_whole(last[1].raw)) else None
 
     def _finished(self, reason: object) -> None:
-        self.ended = True
+        self._broken = self._broken or reason in BROKEN
+        self.ended = not self._broken
         if self.stop in ("length", "refusal"):
             return
         self.stop = STOPS.get(reason, "other")
@@ -111,7 +115,7 @@ class Turn:
 def _is_whole(raw: str) -> bool:
     try:
         return bool(raw.strip()) and parse_arguments(raw) is not None
-    except (ValueError, RecursionError):
+    except ValueError:
         return False
 
 

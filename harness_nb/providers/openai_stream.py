@@ -37,13 +37,13 @@ class Turn:
         kind = event.get("type")
         piece = event.get("delta")
         if kind == "response.output_text.delta":
-            self.assembly.say((self._item(event), event.get("content_index", 0)), str(piece or ""))
+            self.assembly.say((self._item(event), _number(event.get("content_index"))), str(piece or ""))
         elif kind == "response.function_call_arguments.delta":
             self.assembly.argue((self._item(event), 0), str(piece or ""))
         elif kind in ("response.reasoning_summary_text.delta", "response.reasoning_text.delta"):
             self.assembly.think((self._item(event), 0), str(piece or ""), VENDOR)
         elif kind == "response.refusal.delta":
-            self.assembly.say((self._item(event), event.get("content_index", 0)), str(piece or ""))
+            self.assembly.say((self._item(event), _number(event.get("content_index"))), str(piece or ""))
             self.stop = "refusal"
         elif kind == "response.reasoning_summary_part.added" and event.get("summary_index"):
             self.assembly.think((self._item(event), 0), "\n\n", VENDOR)
@@ -123,6 +123,10 @@ class Turn:
             reason = details.get("reason") if isinstance(details, dict) else None
             self.stop = INCOMPLETE.get(reason, "other")
             self.detail = "" if self.stop == "length" else str(reason or "incomplete")
+
+
+def _number(index: object) -> int:
+    return index if isinstance(index, int) else 0
 
 
 def _argued(arguments: object) -> str:

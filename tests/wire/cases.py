@@ -171,6 +171,8 @@ BROKEN = [
     failing("llama.cpp's error", {"chat": {"error": {"code": 400, "message": "too long", "type": "exceed_context_size_error"}}}, retryable=False, status=400),
     case("R08b text, then nothing", [say("Hel", "lo")], cut=True, error=CUT),
     case("R08c a call, then nothing", [ask("a", A)], cut=True, error=CUT),
+    case("a server that gave up", [ask("a", A)], wires=("chat",), said="error", error=CUT),
+    Case("a server that gave up, and said so twice", {"chat": sse("chat", [chunk({"content": "Hi"}, "abort"), "[DONE]"])}, error=CUT),
     Case("R08d pings, then nothing", dict.fromkeys(WIRES, b": ping\n\n"), error=CUT),
     Case("an event that is no JSON", dict.fromkeys(WIRES, b"data: {oops\n\ndata: {}\n\n"), error={"retryable": True}),
 ]  # fmt: skip
