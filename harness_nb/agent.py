@@ -136,8 +136,7 @@ class Agent:
                 ended = await self._next(reply, run, progress)
             if ended:
                 return ended
-            if being_cancelled():  # what we awaited swallowed the stop
-                raise asyncio.CancelledError
+            _heed_stop()
         return "turns", f"The run reached its limit of {self.limits.turns} turns."
 
     async def _ask(self, run: Run) -> Reply:
@@ -148,6 +147,7 @@ class Agent:
         for step in self.prepare:
             request = await settled(step(request, run))
         reply = await self.model(request, run)
+        _heed_stop()
         reply = replace(reply, message=run.transcript.distinct(reply.message))
         run.usage += reply.usage
         if reply.message.parts:
@@ -159,9 +159,7 @@ class Agent:
         """Bound how often calls that the output limit cut off may be sent again."""
         progress.nudges += reply.stop == "length"
         over = progress.nudges > self.limits.nudges
-        return (
-            ("incomplete", "The model's tool calls kept being cut off by the output limit.") if over else None
-        )
+        return ("incomplete", "The output limit kept cutting off the model's tool calls.") if over else None
 
     async def _next(self, reply: Reply, run: Run, progress: _Progress) -> tuple[Reason, str] | None:
         """Decide what follows a reply without calls: None to ask again, or how the run ends."""
@@ -287,6 +285,12 @@ def answer_open_calls(run: Run) -> None:
     """Give every call that has no result one that says so, as a store or a crash may have left it."""
     if calls := run.transcript.dangling():
         run.append(Message("tool", tuple(refused(call.id, INTERRUPTED) for call in calls)))
+
+
+def _heed_stop() -> None:
+    """End the run if what it awaited was told to stop and swallowed that."""
+    if being_cancelled():
+        raise asyncio.CancelledError
 
 
 def _close(run: Run, progress: _Progress, reason: Reason, detail: str) -> RunStop | None:

@@ -804,7 +804,8 @@ async def test_a_stop_that_a_tool_swallows_still_ends_the_run():
     assert (outcome.reason, outcome.turns) == ("interrupted", 1)
 
 
-async def test_a_stop_that_a_model_swallows_still_ends_the_run():
+@pytest.mark.parametrize("reply", [assistant(ToolCall("a", "echo")), assistant("Half an answ")])
+async def test_a_stop_that_a_model_swallows_still_ends_the_run(reply):
     class Deaf:
         name = "deaf"
 
@@ -813,10 +814,10 @@ async def test_a_stop_that_a_model_swallows_still_ends_the_run():
             try:
                 await asyncio.sleep(10)
             except asyncio.CancelledError:
-                return Reply(assistant(ToolCall("a", "echo")), stop="calls")
+                return Reply(reply)
 
     outcome = await Agent(Deaf(), Toolbox([echo])).run("go")
-    assert (outcome.reason, outcome.turns) == ("interrupted", 1)
+    assert (outcome.reason, outcome.turns, len(outcome.transcript.messages)) == ("interrupted", 1, 1)
 
 
 async def test_stop_after_the_end_does_nothing():
