@@ -74,7 +74,10 @@ def choose(choice: str = "") -> Weights | Path:
     choice = choice or (configured if configured in KNOWN or configured.endswith(".gguf") else DEFAULT)
     if choice in KNOWN:
         return KNOWN[choice]
-    path = Path(os.path.expanduser(choice))  # noqa: PTH111 - that of Path raises for an unknown home
+    try:
+        path = Path(choice).expanduser()
+    except (RuntimeError, ValueError):  # the home of nobody
+        path = Path(choice)
     if path.is_file():
         return path
     names = ", ".join(KNOWN)
