@@ -22,7 +22,8 @@ from harness_nb.events import (
     TurnRestarted,
     TurnStarted,
 )
-from harness_nb.jupyter.view import HEADLINES, Note, RunView, ToolUse, Words
+from harness_nb.jupyter.segments import Note, ToolUse, Words
+from harness_nb.jupyter.view import HEADLINES, RunView
 from harness_nb.jupyter.words import arguments, clipped, one_line, pretty, size, took, visible, weight
 from harness_nb.messages import Decision, Image, Message, Text, ToolCall, ToolResult, Usage, assistant, user
 from harness_nb.providers.scripted import call, say, scripted

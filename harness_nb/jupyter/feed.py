@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from harness_nb.events import CallDelta, Event, TextDelta, ThinkingDelta, TurnRestarted
-from harness_nb.jupyter.view import Note, RunView, Segment, ToolUse, Words
+from harness_nb.jupyter.segments import Note, Segment, ToolUse, Words
+from harness_nb.jupyter.view import RunView
 from harness_nb.jupyter.words import clipped, counted, pretty, tokens, visible
 
 SHOWN = 4_000

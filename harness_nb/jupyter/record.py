@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from harness_nb.jupyter.markdown import LINE, MONO, as_html as markdown
-from harness_nb.jupyter.view import Note, RunView, Segment, ToolUse, Words
+from harness_nb.jupyter.segments import Note, Segment, ToolUse, Words
+from harness_nb.jupyter.view import RunView
 from harness_nb.jupyter.words import clipped, pretty, tokens, visible
 
 HEAVY = 40_000

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import TextIO
 
 from harness_nb.events import Event, RunStarted, TextDelta, TurnRestarted
-from harness_nb.jupyter.view import Note, RunView, Segment, ToolUse, Words
+from harness_nb.jupyter.segments import Note, Segment, ToolUse, Words
+from harness_nb.jupyter.view import RunView
 from harness_nb.jupyter.words import tokens, visible
 
 DIM, RED, PLAIN = "\x1b[2m", "\x1b[31m", "\x1b[0m"

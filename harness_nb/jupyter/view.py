@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal
 
-from harness_nb.agent import NEVER_RAN, interrupted_text
 from harness_nb.errors import Reason
 from harness_nb.events import (
     CallDelta,
@@ -36,13 +34,12 @@ from harness_nb.events import (
     TurnRestarted,
     TurnStarted,
 )
-from harness_nb.jupyter.words import arguments, counted, one_line, size, took, visible, weight
-from harness_nb.messages import Image, Message, Text, Thinking, ToolCall, ToolResult, Usage
+from harness_nb.jupyter.segments import Note, NoteKind, Segment, ToolUse, Words
+from harness_nb.jupyter.words import counted, one_line, took, visible
+from harness_nb.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage
 
-RESULT = 60
-"""Longest one-line result (characters) that is shown in a call's own line."""
-
-CallState = Literal["writing", "waiting", "running", "ok", "failed", "not run", "interrupted"]
+NAME = 60
+"""Most characters of a tool's name in a header."""
 
 HEADLINES: dict[Reason, str] = {
     "done": "done",
@@ -54,126 +51,6 @@ HEADLINES: dict[Reason, str] = {
     "error": "failed",
 }
 """Each end state in a few words, for a header."""
-
-
-@dataclass(slots=True)
-class Words:
-    """Something the model said, or thought."""
-
-    kind: Literal["text", "thinking"]
-    began: float
-    ended: float | None = None
-    tokens: int = 0
-    """Tokens of thinking, where the provider reported them."""
-    _pieces: list[str] = field(default_factory=list)
-
-    def add(self, piece: str) -> None:
-        """Append a piece."""
-        self._pieces.append(piece)
-
-    @property
-    def text(self) -> str:
-        """All of it so far."""
-        if len(self._pieces) > 1:
-            self._pieces = ["".join(self._pieces)]
-        return self._pieces[0] if self._pieces else ""
-
-    @property
-    def aside(self) -> str:
-        """How long it took and how much it is, once that is known."""
-        if self.ended is None:
-            return ""
-        amount = counted(self.tokens, "token") if self.tokens else counted(len(self.text), "character")
-        return f"{took(self.ended - self.began)} · {amount}"
-
-
-@dataclass(slots=True)
-class ToolUse:
-    """One call of a tool and, in the end, its result."""
-
-    id: str
-    name: str
-    state: CallState = "writing"
-    seconds: float = 0.0
-    output: str = ""
-    pictures: tuple[Image, ...] = ()
-    _pieces: list[str] = field(default_factory=list)
-
-    def add(self, piece: str) -> None:
-        """Append a piece of the argument text."""
-        self._pieces.append(piece)
-
-    @property
-    def raw(self) -> str:
-        """The argument text so far."""
-        if len(self._pieces) > 1:
-            self._pieces = ["".join(self._pieces)]
-        return self._pieces[0] if self._pieces else ""
-
-    @raw.setter
-    def raw(self, text: str) -> None:
-        self._pieces = [text]
-
-    @property
-    def arguments(self) -> str:
-        """The arguments on one line; empty while they are still being written."""
-        return "" if self.state == "writing" else arguments(self.raw)
-
-    @property
-    def outcome(self) -> str:
-        """What came of it: a short result as it stands, else its size; why, if it failed."""
-        if self.state == "ok":
-            return self._result()
-        if self.state in {"failed", "not run"} and self.output and self.output != NEVER_RAN:
-            why = self.output.removeprefix(f"`{self.name}` failed: ").removeprefix(
-                f"`{self.name}` was not run: "
-            )
-            return f"{self.state}: {one_line(visible(why), 2 * RESULT)}"
-        return self.state
-
-    @property
-    def aside(self) -> str:
-        """How long it took, if that is long enough to care."""
-        return took(self.seconds) if self.seconds >= 0.95 else ""
-
-    def _result(self) -> str:
-        kinds = (f"{counted(1, 'picture')}, {weight(len(p.data))}" for p in self.pictures)
-        text = visible(self.output.strip())
-        if not text:
-            return ", ".join(kinds) or "ok"
-        return ", ".join(["ok, " + size(text) if "\n" in text or len(text) > RESULT else f"→ {text}", *kinds])
-
-    @property
-    def busy(self) -> bool:
-        """Whether it has no result yet."""
-        return self.state in {"writing", "waiting", "running"}
-
-    @property
-    def told(self) -> bool:
-        """Whether the one line already says all of the result."""
-        return self.outcome.startswith("→")
-
-    @property
-    def upshot(self) -> str:
-        """What came of it and how long it took, to follow the call: `→ 3` or `— ok, 42 lines, 1.1 kB · 2.1 s`."""
-        outcome = self.outcome if self.told else f"— {self.outcome}"
-        return f"{outcome} · {self.aside}" if self.aside else outcome
-
-    @property
-    def line(self) -> str:
-        """The call and its upshot: `add a=1, b=2 → 3`."""
-        return " ".join(part for part in (visible(self.name), self.arguments, self.upshot) if part)
-
-
-@dataclass(slots=True)
-class Note:
-    """One sentence that the harness says about the run."""
-
-    kind: Literal["notice", "wait", "switch", "restart", "decision", "nudge"]
-    text: str
-
-
-Segment: TypeAlias = Words | ToolUse | Note
 
 
 class RunView:
@@ -198,8 +75,7 @@ class RunView:
         self._own_model = ""
         self._turn_start = 0
         self._open: Words | None = None
-        self._calls: dict[str, int] = {}
-        self._running = 0
+        self._calls: dict[str, tuple[int, ToolUse]] = {}
 
     @property
     def elapsed(self) -> float:
@@ -319,23 +195,21 @@ class RunView:
         self.model = self._own_model
         self._turn_start = len(self.segments)
         self._calls.clear()
-        self._running = 0
         self.doing = "waiting for the model"
 
-    def _write_call(self, identity: str, name: str, piece: str) -> int:
-        index = self._call(identity, name)
-        use = self.segments[index]
-        if isinstance(use, ToolUse):
-            use.add(piece)
-        return index
-
-    def _call(self, identity: str, name: str) -> int:
+    def _call(self, identity: str, name: str) -> tuple[int, ToolUse]:
+        """Find the call of this turn, or begin it."""
         if identity not in self._calls:
             self._close()
-            self._calls[identity] = len(self.segments)
-            self.segments.append(ToolUse(identity, name))
-            self.doing = f"calling {one_line(visible(name), RESULT)}"
+            self._calls[identity] = len(self.segments), ToolUse(identity, name)
+            self.segments.append(self._calls[identity][1])
+            self.doing = f"calling {one_line(visible(name), NAME)}"
         return self._calls[identity]
+
+    def _write_call(self, identity: str, name: str, piece: str) -> int:
+        index, use = self._call(identity, name)
+        use.add(piece)
+        return index
 
     def _settle(self, message: Message) -> int | None:
         """Take a finished message: what was streamed is known, what was not joins now."""
@@ -356,8 +230,8 @@ class RunView:
                 case Thinking(text=text) if "thinking" not in said and text:
                     self._say("thinking", "thinking", text)
                 case ToolCall(identity, name, raw):
-                    use = self.segments[self._call(identity, name)]
-                    if isinstance(use, ToolUse) and use.state == "writing":
+                    _, use = self._call(identity, name)
+                    if use.state == "writing":
                         use.name, use.raw, use.state = name, raw, "waiting"
                 case _:
                     pass
@@ -370,42 +244,21 @@ class RunView:
         return self._add("nudge", f"The harness told the model: {text}")
 
     def _start_call(self, call: ToolCall) -> int:
-        index = self._call(call.id, call.name)
-        use = self.segments[index]
-        if isinstance(use, ToolUse):
-            use.state = "running"
-        self._running += 1
-        self.doing = self._busy(call.name)
+        index, use = self._call(call.id, call.name)
+        use.state = "running"
+        self._tell_running()
         return index
-
-    def _busy(self, name: str) -> str:
-        return (
-            f"running {one_line(visible(name), RESULT)}"
-            if self._running == 1
-            else f"running {self._running} tools"
-        )
 
     def _finish_call(self, call: ToolCall, result: ToolResult, seconds: float) -> int:
-        index = self._call(call.id, call.name)
-        use = self.segments[index]
-        if isinstance(use, ToolUse):
-            ran = use.state == "running"
-            self._running -= ran
-            use.raw = call.raw
-            use.state = _end_of_call(result, seconds, ran=ran)
-            use.seconds = seconds
-            use.output = result.text
-            use.pictures = tuple(part for part in result.content if isinstance(part, Image))
-        self.doing = self._still_running()
+        index, use = self._call(call.id, call.name)
+        use.finish(call, result, seconds)
+        self._tell_running()
         return index
 
-    def _still_running(self) -> str:
-        names = [
-            s.name
-            for s in self.segments[self._turn_start :]
-            if isinstance(s, ToolUse) and s.state == "running"
-        ]
-        return self._busy(names[0]) if names else "waiting for the model"
+    def _tell_running(self) -> None:
+        names = [use.name for _, use in self._calls.values() if use.state == "running"]
+        one = f"running {one_line(visible(names[0]), NAME)}" if names else "waiting for the model"
+        self.doing = f"running {len(names)} tools" if len(names) > 1 else one
 
     def _restart(self, why: str) -> int:
         """Drop what the turn has streamed; what the harness said in it stays."""
@@ -438,9 +291,7 @@ class RunView:
             case _:
                 return None
 
-    def _add(
-        self, kind: Literal["notice", "wait", "switch", "restart", "decision", "nudge"], text: str
-    ) -> int:
+    def _add(self, kind: NoteKind, text: str) -> int:
         self._close()
         self.segments.append(Note(kind, text))
         return len(self.segments) - 1
@@ -454,16 +305,6 @@ class RunView:
         self.turn, self.usage = event.turns, event.usage
         self._ended = self._clock()
         self.doing = HEADLINES[event.reason]
-
-
-def _end_of_call(result: ToolResult, seconds: float, *, ran: bool) -> CallState:
-    if not result.is_error:
-        return "ok"
-    if result.text == NEVER_RAN:
-        return "not run"
-    if result.text == interrupted_text(seconds):
-        return "interrupted"
-    return "failed" if ran else "not run"
 
 
 def _sentence(text: str) -> str:

@@ -1,0 +1,154 @@
+"""The pieces of a run as a person sees them: words, calls of tools, and what the harness says. view.py folds events into them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from harness_nb.agent import NEVER_RAN, interrupted_text
+from harness_nb.jupyter.words import arguments, counted, one_line, size, took, visible, weight
+from harness_nb.messages import Image, ToolCall, ToolResult
+
+RESULT = 60
+"""Longest one-line result (characters) that is shown in a call's own line."""
+
+NoteKind = Literal["notice", "wait", "switch", "restart", "decision", "nudge"]
+CallState = Literal["writing", "waiting", "running", "ok", "failed", "not run", "interrupted"]
+
+
+@dataclass(slots=True)
+class Words:
+    """Something the model said, or thought."""
+
+    kind: Literal["text", "thinking"]
+    began: float
+    ended: float | None = None
+    tokens: int = 0
+    """Tokens of thinking, where the provider reported them."""
+    _pieces: list[str] = field(default_factory=list)
+
+    def add(self, piece: str) -> None:
+        """Append a piece."""
+        self._pieces.append(piece)
+
+    @property
+    def text(self) -> str:
+        """All of it so far."""
+        if len(self._pieces) > 1:
+            self._pieces = ["".join(self._pieces)]
+        return self._pieces[0] if self._pieces else ""
+
+    @property
+    def aside(self) -> str:
+        """How long it took and how much it is, once that is known."""
+        if self.ended is None:
+            return ""
+        amount = counted(self.tokens, "token") if self.tokens else counted(len(self.text), "character")
+        return f"{took(self.ended - self.began)} · {amount}"
+
+
+@dataclass(slots=True)
+class ToolUse:
+    """One call of a tool and, in the end, its result."""
+
+    id: str
+    name: str
+    state: CallState = "writing"
+    seconds: float = 0.0
+    output: str = ""
+    pictures: tuple[Image, ...] = ()
+    _pieces: list[str] = field(default_factory=list)
+
+    def add(self, piece: str) -> None:
+        """Append a piece of the argument text."""
+        self._pieces.append(piece)
+
+    @property
+    def raw(self) -> str:
+        """The argument text so far."""
+        if len(self._pieces) > 1:
+            self._pieces = ["".join(self._pieces)]
+        return self._pieces[0] if self._pieces else ""
+
+    @raw.setter
+    def raw(self, text: str) -> None:
+        self._pieces = [text]
+
+    @property
+    def arguments(self) -> str:
+        """The arguments on one line; empty while they are still being written."""
+        return "" if self.state == "writing" else arguments(self.raw)
+
+    @property
+    def outcome(self) -> str:
+        """What came of it: a short result as it stands, else its size; why, if it failed."""
+        if self.state == "ok":
+            return self._result()
+        if self.state in {"failed", "not run"} and self.output and self.output != NEVER_RAN:
+            why = self.output.removeprefix(f"`{self.name}` failed: ").removeprefix(
+                f"`{self.name}` was not run: "
+            )
+            return f"{self.state}: {one_line(visible(why), 2 * RESULT)}"
+        return self.state
+
+    @property
+    def aside(self) -> str:
+        """How long it took, if that is long enough to care."""
+        return took(self.seconds) if self.seconds >= 0.95 else ""
+
+    def _result(self) -> str:
+        kinds = (f"{counted(1, 'picture')}, {weight(len(p.data))}" for p in self.pictures)
+        text = visible(self.output.strip())
+        if not text:
+            return ", ".join(kinds) or "ok"
+        return ", ".join(["ok, " + size(text) if "\n" in text or len(text) > RESULT else f"→ {text}", *kinds])
+
+    def finish(self, call: ToolCall, result: ToolResult, seconds: float) -> None:
+        """Take the call's result."""
+        self.state = _end_of_call(result, seconds, ran=self.state == "running")
+        self.raw = call.raw
+        self.seconds = seconds
+        self.output = result.text
+        self.pictures = tuple(part for part in result.content if isinstance(part, Image))
+
+    @property
+    def busy(self) -> bool:
+        """Whether it has no result yet."""
+        return self.state in {"writing", "waiting", "running"}
+
+    @property
+    def told(self) -> bool:
+        """Whether the one line already says all of the result."""
+        return self.outcome.startswith("→")
+
+    @property
+    def upshot(self) -> str:
+        """What came of it and how long it took, to follow the call: `→ 3` or `— ok, 42 lines, 1.1 kB · 2.1 s`."""
+        outcome = self.outcome if self.told else f"— {self.outcome}"
+        return f"{outcome} · {self.aside}" if self.aside else outcome
+
+    @property
+    def line(self) -> str:
+        """The call and its upshot: `add a=1, b=2 → 3`."""
+        return " ".join(part for part in (visible(self.name), self.arguments, self.upshot) if part)
+
+
+@dataclass(slots=True)
+class Note:
+    """One sentence that the harness says about the run."""
+
+    kind: NoteKind
+    text: str
+
+
+Segment: TypeAlias = Words | ToolUse | Note
+
+
+def _end_of_call(result: ToolResult, seconds: float, *, ran: bool) -> CallState:
+    if not result.is_error:
+        return "ok"
+    if result.text == NEVER_RAN:
+        return "not run"
+    if result.text == interrupted_text(seconds):
+        return "interrupted"
+    return "failed" if ran else "not run"
