@@ -20,7 +20,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TypeVar, cast, overload
+from typing import TypeVar, cast, get_args, overload
 
 from harness_nb.errors import RunStop, ToolError, UsageError
 from harness_nb.events import ToolStarted
@@ -34,6 +34,8 @@ MISSES = 5
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What every provider takes for a tool's name; with any other, each request would be refused."""
+
+EFFECTS = ", ".join(get_args(Effect))
 
 Returned = TypeVar("Returned")
 
@@ -92,10 +94,14 @@ class _Content:
 
 async def _taken(values: AsyncIterator[object]) -> Iterator[object]:
     found: list[object] = []
-    async for value in values:
-        found.append(value)
-        if len(found) > ITEMS:
-            break
+    try:
+        async for value in values:
+            found.append(value)
+            if len(found) > ITEMS:
+                break
+    finally:
+        if callable(close := getattr(values, "aclose", None)):
+            await close()
     return iter(found)
 
 
@@ -129,9 +135,11 @@ def tool(
     partial has bound, `*args` and `**kwargs` are left out. Declare what the tool does in `effects`
     (`read`, `write`, `network`, `mutate`, `spend`): undeclared counts as unknown, and asks.
 
-    Raises UsageError for a function without a docstring or with parameters that JSON can't carry.
+    Raises UsageError for a function without a docstring, with parameters that JSON can't carry, or
+    with an effect that there is not.
     """
     frame = sys._getframe(1)  # noqa: SLF001 - as the standard library does in namedtuple
+    effects = frozenset(effects)
 
     def make(function: Callable[..., object]) -> Tool:
         if isinstance(function, Tool):
@@ -142,15 +150,15 @@ def tool(
             raise UsageError("A lambda has no name: say tool(name=..., description=...)(function).")
         if not NAME.fullmatch(called):
             raise UsageError(f"Tool `{called}`: a name has 1 to 64 letters a-z, digits, `_` or `-`.")
+        if wrong := [effect for effect in effects if effect not in get_args(Effect)]:
+            raise UsageError(f"Tool `{called}`: no effect is called {wrong[0]!r}; choose from {EFFECTS}.")
         words = inspect.cleandoc(description or inner.__doc__ or "")
         if not words:
             raise UsageError(
                 f"Tool `{called}` has no docstring: write a line that tells the model what it does."
             )
         signature = Signature(function, called, caller_scope(frame, function))
-        return Tool(
-            function, ToolSpec(called, words, signature.json_schema, frozenset(effects)), signature, limit
-        )
+        return Tool(function, ToolSpec(called, words, signature.json_schema, effects), signature, limit)
 
     return make if function is None else make(function)
 

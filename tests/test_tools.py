@@ -76,6 +76,12 @@ def test_a_docstring_loses_its_indentation():
     assert long.spec.description == "First line.\n\n- a list\n  of things"
 
 
+@pytest.mark.parametrize("effects", [{"raed"}, "read", ["read", "wirte"]])
+def test_an_effect_that_there_is_not_is_refused(effects):
+    with pytest.raises(UsageError, match="choose from read, write, network, mutate, spend"):
+        tool(effects=effects)(search.function)
+
+
 def test_two_tools_of_one_name_are_refused():
     with pytest.raises(UsageError, match="Two tools are called `now`"):
         Toolbox([now, now])
@@ -268,6 +274,22 @@ async def test_an_endless_async_generator_is_cut():
             yield (n := n + 1)
 
     assert "more than 1,000 items" in (await answered("count", tools=[count])).text
+
+
+async def test_a_cut_async_generator_is_closed():
+    closed = []
+
+    @tool(limit=100_000)
+    async def count():
+        """Count."""
+        try:
+            while True:
+                yield 1
+        finally:
+            closed.append(1)
+
+    await answered("count", tools=[count])
+    assert closed == [1]
 
 
 async def test_a_generator_is_read_in_the_thread_that_made_it():
