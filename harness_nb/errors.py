@@ -59,6 +59,9 @@ class RunStop(HarnessError):
 
     def __init__(self, reason: Reason, detail: str) -> None:
         """`detail` is one sentence for the person."""
-        super().__init__(detail)
+        super().__init__(reason, detail)  # both, so that it can be copied and sent between processes
         self.reason = reason
         self.detail = detail
+
+    def __str__(self) -> str:
+        return self.detail

@@ -1,5 +1,8 @@
 """The tree of errors, and who is told."""
 
+import copy
+import pickle
+
 import pytest
 
 from harness_nb import errors
@@ -30,3 +33,13 @@ def test_a_fault_is_not_retried_unless_said():
 def test_a_stop_has_a_reason_and_a_sentence():
     stop = RunStop("budget", "The budget is spent.")
     assert (stop.reason, stop.detail, str(stop)) == ("budget", "The budget is spent.", "The budget is spent.")
+
+
+def sent(fault):
+    return pickle.loads(pickle.dumps(fault))  # noqa: S301 - our own bytes
+
+
+@pytest.mark.parametrize("again", [copy.copy, sent])
+def test_errors_can_be_copied_and_sent_between_processes(again):
+    stop, fault = again(RunStop("budget", "Spent.")), again(ProviderError("Busy", status=529))
+    assert (str(stop), stop.reason, str(fault), fault.status) == ("Spent.", "budget", "Busy", 529)

@@ -176,6 +176,27 @@ def test_what_a_blocking_run_raises_is_raised_here():
         talking(ProviderError("No such model.")).run_blocking("hello")
 
 
+FORKED = """
+import os, signal, warnings
+from harness_nb import Session, scripted
+
+warnings.simplefilter("ignore")
+talk = Session()
+talk.model = scripted("parent", "child")
+talk.run_blocking("hi")
+if os.fork() == 0:
+    signal.alarm(40)
+    print(talk.run_blocking("hi"), flush=True)
+    os._exit(0)
+os.wait()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_process_can_run_one_too():
+    assert script(FORKED).communicate(timeout=50)[0] == "child\n"
+
+
 SCRIPT = """
 import asyncio, sys
 from harness_nb import Session, scripted

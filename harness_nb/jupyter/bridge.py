@@ -9,6 +9,7 @@ whatever loop may be running where it stands; nothing of the user's loop is patc
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -122,20 +123,21 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-_loops: list[asyncio.AbstractEventLoop] = []
+_loops: dict[int, list[asyncio.AbstractEventLoop]] = {}
 """The loops that blocking calls run on, made when needed and kept, so that connections can be kept.
 
-All calls use the first; a call made on loop n itself, which it blocks, runs on loop n + 1.
+All calls use the first; a call made on loop n itself, which it blocks, runs on loop n + 1. They are kept
+by process: a fork inherits the loops and not the threads that run them.
 """
 _making = threading.Lock()
 
 
 def _loop() -> asyncio.AbstractEventLoop:
     with _making:
-        here = _running_loop()
-        number = _loops.index(here) + 1 if here in _loops else 0
-        if number == len(_loops):
-            _loops.append(asyncio.new_event_loop())
-            run = _loops[number].run_forever
+        here, loops = _running_loop(), _loops.setdefault(os.getpid(), [])
+        number = loops.index(here) + 1 if here in loops else 0
+        if number == len(loops):
+            loops.append(asyncio.new_event_loop())
+            run = loops[number].run_forever
             threading.Thread(target=run, daemon=True, name=f"harness_nb-{number}").start()
-        return _loops[number]
+        return loops[number]
