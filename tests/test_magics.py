@@ -2,6 +2,8 @@
 
 import dataclasses
 import sys
+from types import MappingProxyType
+from typing import NamedTuple
 
 import pytest
 from hypothesis import assume, given, strategies as st
@@ -15,6 +17,7 @@ from harness_nb.jupyter import session as sessions
 from harness_nb.jupyter.completion import agent_matcher
 from harness_nb.jupyter.options import OPTIONS, Asked, cell_read, line_read, usage
 from harness_nb.jupyter.session import Defaults, tools_of_the_notebook
+from harness_nb.jupyter.shell import user_variables
 from harness_nb.jupyter.variables import HIDDEN, described
 
 
@@ -273,6 +276,12 @@ def test_tools_of_the_notebook_are_found_and_the_newest_definition_wins(shell):
     assert "pears" in ran(shell, "%agent --new what?").transcript.messages[2].results[0].text
 
 
+def test_a_tool_may_have_the_name_of_something_that_ipython_puts_there(shell):
+    ran(shell, 'from harness_nb import tool\n@tool\ndef open(path: str):\n    "Open a shop."')
+    assert [item.name for item in tools_of_the_notebook()] == ["open"]
+    assert not {"In", "Out", "quit", "get_ipython"} & set(user_variables())
+
+
 def test_only_the_variables_named_are_told_of(shell):
     model = answering()
     ran(shell, "prices = {'apple': 2, 'api_key': 'sk-1234567890abcdefghij'}; other = 'CONFIDENTIAL'")
@@ -336,6 +345,9 @@ def test_an_iterator_is_not_used_up():
         "https://host/?api_key=abcdefgh",
         "AKIAABCDEFGHIJKLMNOP",
         "-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----",
+        "namespace(api_key='abcdefgh')",
+        'password = "abcdefgh"',
+        '{"token": "abcdefgh"}',
     ],
 )
 def test_what_looks_like_a_secret_is_left_out(secret):
@@ -349,6 +361,54 @@ def test_what_looks_like_a_secret_is_left_out(secret):
 def test_what_has_a_secrets_name_is_left_out(name):
     assert described(name, {name: "swordfish"}).endswith(HIDDEN)
     assert "swordfish" not in described("settings", {"settings": {"db": {name: "swordfish"}}})
+
+
+@pytest.mark.parametrize("cut", [882, 883])
+def test_a_secret_is_left_out_where_the_value_is_shortened_in_the_middle_of_it(cut):
+    text = f"{'a' * cut} sk-proj-{'abcdefgh' * 9} {'b' * 5_000}"
+    assert "abcdefgh" not in described("log", {"log": text})
+
+
+def test_a_secrets_name_counts_in_any_mapping_and_in_a_named_tuple():
+    settings = MappingProxyType({"password": "swordfish"})
+    login = NamedTuple("Login", [("user", str), ("password", str)])("ada", "swordfish")
+    told = described("settings", {"settings": settings}) + described("login", {"login": login})
+    assert "swordfish" not in told
+    assert '"user": "ada"' in told
+
+
+def test_a_value_that_contains_itself_many_times_is_told_at_once():
+    knot = []
+    knot.extend([knot] * 20)
+    assert "contains itself" in described("knot", {"knot": knot})
+
+
+class Broken:
+    """Raises whatever is asked of it."""
+
+    def __len__(self):
+        raise RuntimeError
+
+    def model_dump(self):
+        raise RuntimeError
+
+
+class Lazy:
+    """Knows not how long it is, as a frame of Dask's."""
+
+    shape = (None, 3)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(Broken(), "(Broken):\n(it can't be read: RuntimeError)"), (Lazy(), "(Lazy, ? x 3)")]
+)
+def test_what_a_value_cannot_tell_is_no_failure(value, said):
+    assert said in described("value", {"value": value})
+
+
+def test_an_expression_is_no_variable():
+    with pytest.raises(UsageError, match="no variable's name: give a variable the value"):
+        described("df.x", {"df": 1})
 
 
 @pytest.mark.parametrize("name", ["tokens", "author", "keyboard", "key", "secretary"])

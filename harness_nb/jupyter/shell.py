@@ -34,8 +34,12 @@ def user_variables() -> Mapping[str, object]:
     shell = running_shell()
     if shell is None:
         return {}
-    own = shell.user_ns_hidden
-    return {name: value for name, value in shell.user_ns.items() if name[:1] != "_" and name not in own}
+    own = shell.user_ns_hidden  # what is there at the start, such as `open`; a person may define it anew
+    return {
+        name: value
+        for name, value in shell.user_ns.items()
+        if name[:1] != "_" and not (name in own and own[name] is value)
+    }
 
 
 def in_one_line(fault: BaseException) -> None:

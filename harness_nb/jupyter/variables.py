@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sized
 from dataclasses import fields, is_dataclass
+from itertools import islice
 
 from harness_nb.errors import UsageError
 from harness_nb.messages import clean
@@ -17,6 +18,9 @@ LIMIT = 2_000
 
 TALLEST = 20
 """Most items of a list, a set or a dict that are looked at."""
+
+DEEPEST = 8
+"""Most levels of containers that are looked into."""
 
 HIDDEN = "(a secret, left out)"
 
@@ -32,9 +36,14 @@ SECRET_TEXT = re.compile(
     r"|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+"
     r"|(?i:(?<=bearer )[\w.~+/-]{12,})"
     r"|(?<=://)[^\s/:@]+:[^\s/@]+(?=@)"
-    r"|(?i:(?<=[?&]key=)|(?<=token=)|(?<=password=)|(?<=api_key=)|(?<=apikey=)|(?<=secret=))[^\s&\"',;]{6,}",
+    r"|(?P<before>(?i:[?&]key=|(?:api_?key|token|passw(?:or)?d|secret)"
+    r"(?:=(?:\\?[\"'])?|\s*=\s*\\?[\"']|\\?[\"']\s*:\s*\\?[\"'])))[^\s&\"',;\\]{6,}",
     re.DOTALL,
 )
+"""What looks like a secret; `before` is what stays of it, such as `password=`, also in code, a repr or JSON."""
+
+READ = 1_000_000
+"""Characters of a value that are searched for secrets. Cut before that, half of one would be no longer known as one."""
 
 
 def described(name: str, scope: Mapping[str, object]) -> str:
@@ -53,9 +62,11 @@ def shown(name: str, value: object) -> str:
     if isinstance(value, Iterator):
         return "(not read: reading it would use it up)"
     try:
-        content = as_content(_without_secrets(value, 0), LIMIT)
+        content = as_content(_without_secrets(value), READ)
     except CannotRead as fault:
         return f"({str(fault).replace('the tool returned', 'its value is')})"
+    except Exception as fault:  # noqa: BLE001 - a value's own code may raise anything
+        return f"(it can't be read: {type(fault).__name__})"
     text = "\n".join(getattr(part, "text", "(a picture)") for part in content)
     return bounded(_redacted(text), LIMIT)
 
@@ -65,25 +76,28 @@ def _redacted(text: str) -> str:
     for name, value in os.environ.items():
         if len(value) >= 8 and SECRET_NAME.search(name):
             text = text.replace(value, HIDDEN)
-    return SECRET_TEXT.sub(HIDDEN, text)
+    return SECRET_TEXT.sub(lambda found: (found["before"] or "") + HIDDEN, text)
 
 
-def _without_secrets(value: object, depth: int) -> object:
-    """Return the head of a value's data with what stands under a secret's name left out."""
-    if depth > 8 or isinstance(value, str | bytes | type):
+def _without_secrets(value: object, above: tuple[int, ...] = ()) -> object:
+    """Return the head of a value's data with what stands under a secret's name left out; `above` is what it is in."""
+    if isinstance(value, str | bytes | bool | int | float | type | None) or id(value) in above:
         return value
-    if isinstance(value, dict):
-        first = list(value.items())[:TALLEST]
-        kept = {key: _under(str(key), inner, depth) for key, inner in first}
+    if len(above) > DEEPEST:
+        return "..."
+    above = (*above, id(value))
+    if isinstance(value, Mapping):
+        kept = {key: _under(str(key), inner, above) for key, inner in islice(value.items(), TALLEST)}
         return kept | ({"...": f"{len(value) - TALLEST:,} more"} if len(value) > TALLEST else {})
     if type(value) in {list, tuple, set, frozenset}:
         items: list[object] = list(value)  # type: ignore[call-overload]
-        head = [_without_secrets(item, depth + 1) for item in items[:TALLEST]]
+        head = [_without_secrets(item, above) for item in items[:TALLEST]]
         return [*head, f"... {len(items) - TALLEST:,} more"] if len(items) > TALLEST else head
     if is_dataclass(value):
-        return {item.name: _under(item.name, getattr(value, item.name), depth) for item in fields(value)}
-    if callable(dump := getattr(value, "model_dump", None)):
-        return _without_secrets(dump(), depth)
+        return {item.name: _under(item.name, getattr(value, item.name), above) for item in fields(value)}
+    for named in ("_asdict", "model_dump"):  # a named tuple, a pydantic model
+        if callable(dump := getattr(value, named, None)):
+            return _without_secrets(dump(), above)
     return _without_secret_columns(value)
 
 
@@ -95,24 +109,29 @@ def _without_secret_columns(value: object) -> object:
     return value if len(kept) == len(value.columns) else value[kept]  # type: ignore[index]
 
 
-def _under(name: str, value: object, depth: int) -> object:
-    return HIDDEN if SECRET_NAME.search(name) else _without_secrets(value, depth + 1)
+def _under(name: str, value: object, above: tuple[int, ...]) -> object:
+    return HIDDEN if SECRET_NAME.search(name) else _without_secrets(value, above)
 
 
 def _extent(value: object) -> str:
     """Say how large a value is, in the words of its kind."""
-    shape = getattr(value, "shape", None)
+    try:
+        shape = getattr(value, "shape", None)
+        count = len(value) if isinstance(value, Sized) else None
+    except Exception:  # noqa: BLE001 - as above
+        return ""
     if isinstance(shape, tuple):
-        return ", " + " x ".join(f"{length:,}" for length in shape) if shape else ""
+        # A lazy frame may not know its length.
+        known = (f"{length:,}" if isinstance(length, int) else "?" for length in shape)
+        return ", " + " x ".join(known) if shape else ""
     if isinstance(value, str):
-        return f", {len(value):,} characters"
-    if isinstance(value, Sized):
-        count = len(value)
-        return f", {count:,} item{'' if count == 1 else 's'}"
-    return ""
+        return f", {count:,} characters"
+    return "" if count is None else f", {count:,} item{'' if count == 1 else 's'}"
 
 
 def _missing(name: str, scope: Mapping[str, object]) -> str:
+    if not name.isidentifier():
+        return f"`{clean(name)}` is no variable's name: give a variable the value, and name that. Nothing was sent."
     names = [known for known in scope if not known.startswith("_")]
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.7)
     hint = f"Did you mean `{near[0]}`?" if near else "Run the cell that makes it first."
