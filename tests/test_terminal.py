@@ -6,9 +6,9 @@ import pytest
 
 from harness_nb.agent import Agent
 from harness_nb.errors import ProviderError
-from harness_nb.events import RunStarted, TextDelta, TurnRestarted, TurnStarted
+from harness_nb.events import CallDelta, Notice, RunEnded, RunStarted, TextDelta, TurnRestarted, TurnStarted
 from harness_nb.jupyter.terminal import TerminalRun, wants_colour
-from harness_nb.messages import Thinking
+from harness_nb.messages import Thinking, Usage
 from harness_nb.providers.scripted import call, say, scripted
 from harness_nb.seams import Run
 from harness_nb.tools import Toolbox, tool
@@ -52,6 +52,19 @@ async def test_control_codes_of_a_model_or_a_tool_are_shown_and_not_sent():
     text = "".join(await written(say("\x1b[2J", call("add", a="\x1b]0;t\x07", b=2)), "\r\x9bx"))
     assert "␛[2J" in text
     assert not {"\x1b", "\x07", "\r", "\x9b"} & set(text)
+
+
+def test_nor_are_those_of_a_notice_or_a_name():
+    pieces = []
+    shown = TerminalRun("Why?", pieces.append)
+    for event in (
+        RunStarted("r", "tiny\x07", 5),
+        Notice("\x1b[2J"),
+        CallDelta("c1", "\x1b[2J"),
+        RunEnded("error", "\x1b", 1, Usage()),
+    ):
+        shown.listener(event)
+    assert not {"\x1b", "\x07"} & set("".join(pieces))
 
 
 async def test_colour_comes_only_where_it_is_asked_for():
