@@ -324,8 +324,8 @@ def paired(messages: Iterable[Message]) -> Iterator[Message]:
 
     A late result is moved up, a second one and one without a call are left out, a call id used before
     is made distinct, and a call that nothing answers gets an error result that doesn't claim to know
-    whether it ran. All of it depends on earlier messages alone, so the bytes of a request don't change
-    from turn to turn.
+    whether it ran. Once every call has its result nothing that follows changes what stands, so the bytes
+    of a request don't change from turn to turn.
     """
     record = list(messages)
     calls = [message.calls for message in record]
