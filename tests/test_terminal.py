@@ -1,5 +1,6 @@
 """A run as plain text."""
 
+import asyncio
 import io
 
 import pytest
@@ -9,8 +10,9 @@ from harness_nb.errors import ProviderError
 from harness_nb.events import CallDelta, Notice, RunEnded, RunStarted, TextDelta, TurnRestarted, TurnStarted
 from harness_nb.jupyter.terminal import TerminalRun, wants_colour
 from harness_nb.messages import Thinking, Usage
+from harness_nb.providers.retry import retrying
 from harness_nb.providers.scripted import call, say, scripted
-from harness_nb.seams import Run
+from harness_nb.seams import Run, layered
 from harness_nb.tools import Toolbox, tool
 
 
@@ -46,6 +48,20 @@ async def test_a_failure_is_a_sentence():
     text = "".join(await written(ProviderError("No such model")))
     assert "The run failed: No such model. " in text
     assert "failed in turn 1" in text
+
+
+async def test_every_wait_to_ask_again_is_told():
+    pieces = []
+    shown = TerminalRun("Why?", pieces.append)
+    busy = ProviderError("Busy", retryable=True)
+    model = layered(scripted(busy, busy, "Yes."), retrying(sleep=lambda _: asyncio.sleep(0)))
+    await Agent(model).run("Why?", Run(listener=shown.listener))
+    lines = "".join(pieces).splitlines()
+    assert [line[:23] for line in lines[1:4]] == [
+        "  Attempt 1 of 4 failed",
+        "  Attempt 2 of 4 failed",
+        "Yes.",
+    ]
 
 
 async def test_control_codes_of_a_model_or_a_tool_are_shown_and_not_sent():

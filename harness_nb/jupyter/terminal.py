@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from typing import TextIO
 
-from harness_nb.events import Event, RunStarted, TextDelta, TurnRestarted
+from harness_nb.events import Event, RetryWaiting, RunStarted, TextDelta, TurnRestarted
 from harness_nb.jupyter.segments import Note, Segment, ToolUse, Words
 from harness_nb.jupyter.view import RunView
 from harness_nb.jupyter.words import tokens, visible
@@ -40,6 +40,8 @@ class TerminalRun:
             case TurnRestarted():
                 self._end_text()
                 self._done = len(self.view.segments) - 1
+            case RetryWaiting():  # its note takes the place of the last wait's, which is written already
+                self._done = min(self._done, len(self.view.segments) - 1)
             case _:
                 pass
         while self._done < len(self.view.segments) and self._is_over(self.view.segments[self._done]):
