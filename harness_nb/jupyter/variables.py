@@ -74,7 +74,7 @@ def shown(name: str, value: object) -> str:
 def _redacted(text: str) -> str:
     """Take out what looks like a secret, and every value of this process's own secret settings."""
     for name, value in os.environ.items():
-        if len(value) >= 8 and SECRET_NAME.search(name):
+        if len(value) >= 8 and (SECRET_NAME.search(name) or name.endswith("_KEY")):
             text = text.replace(value, HIDDEN)
     return SECRET_TEXT.sub(lambda found: (found["before"] or "") + HIDDEN, text)
 

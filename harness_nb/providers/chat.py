@@ -37,7 +37,7 @@ from harness_nb.providers.spelling import (
 from harness_nb.providers.wire import Wire
 from harness_nb.seams import Reply, Request, Run
 
-KEY = "CHAT_API_KEY"
+KEY = "HARNESS_NB_CHAT_KEY"
 """Environment variable with the key for servers at a URL of one's own: OpenAI's key is sent to OpenAI only."""
 
 Data: TypeAlias = dict[str, object]
@@ -46,7 +46,7 @@ Data: TypeAlias = dict[str, object]
 class Chat:
     """A model behind a Chat Completions server: at `base_url`, else at OpenAI, else where `client` points.
 
-    `api_key` is for `base_url` (default: environment variable CHAT_API_KEY, else none);
+    `api_key` is for `base_url` (default: environment variable HARNESS_NB_CHAT_KEY, else none);
     `max_output` is the most output tokens of a turn, None for the server's own limit; `extra` is put into
     the body as it is; `idle` is how many seconds of silence end a stream (a small machine is silent while
     it reads a long prompt).

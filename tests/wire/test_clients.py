@@ -16,6 +16,7 @@ from harness_nb.errors import ProviderError, UsageError
 from harness_nb.messages import Text, ToolCall, user
 from harness_nb.providers.anthropic import Anthropic
 from harness_nb.providers.chat import Chat
+from harness_nb.providers.named import model as named
 from harness_nb.providers.openai import OpenAI
 from harness_nb.seams import Request, Run
 
@@ -139,6 +140,13 @@ async def test_openais_key_goes_to_openai_only(monkeypatch, unused_port):
     with pytest.raises(ProviderError, match=r"can't be reached: .* and that the server is running"):
         await model(HI, Run())
     assert (await model._wire.client()).api_key != KEY
+    await model.close()
+
+
+async def test_the_key_of_a_server_of_ones_own_has_its_own_variable(monkeypatch):
+    monkeypatch.setenv("HARNESS_NB_CHAT_KEY", KEY)
+    model = named("chat:m@http://127.0.0.1/v1")
+    assert (await model._wire.client()).api_key == KEY
     await model.close()
 
 
