@@ -63,6 +63,10 @@ def demo(
     from harness_nb.recipes import assistant
     from harness_nb.seams import Run
 
+    if not question.strip():
+        raise UsageError(
+            "There is no question: write one in quotes, or leave it out for ours. Nothing was sent."
+        )
     agent = assistant(model)
     shown = show_run(question, lambda: None)  # Ctrl+C stops it
     outcome = asyncio.run(agent.run(question, Run(listener=shown.listener)))

@@ -59,6 +59,12 @@ def test_the_demo_prints_a_run(tmp_path):
     assert "It is 3." in done.stdout
 
 
+def test_a_demo_without_a_question_asks_nothing():
+    done = harness_nb("demo", " ", "--model", "chat:m@http://127.0.0.1:1/v1")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("harness-nb: There is no question: ")
+
+
 def test_a_demo_with_no_such_model_is_one_sentence():
     done = harness_nb("demo", "--model", "nonesuch:1")
     assert done.returncode == 1

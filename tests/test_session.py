@@ -140,6 +140,13 @@ async def test_an_empty_prompt_is_one_sentence(prompt):
     assert talk.model.requests == []
 
 
+async def test_what_is_no_model_is_one_sentence():
+    talk = talking()
+    talk.model = 5
+    with pytest.raises(UsageError, match="or a model object, not int"):
+        await talk.run("hello")
+
+
 def test_sessions_are_found_by_name():
     assert harness_nb.session("a test") is harness_nb.session("a test")
     assert harness_nb.session() is harness_nb.session("main")

@@ -156,6 +156,10 @@ class Session:
     def _model(self, asked: ModelOrName | None) -> Model:
         chosen = asked or self.model or defaults.model
         if chosen is not None and not isinstance(chosen, str):
+            if not callable(chosen):
+                raise UsageError(
+                    f"A model is a name, such as local, or a model object, not {type(chosen).__name__}. Nothing was sent."
+                )
             return chosen
         from harness_nb.providers.named import default, model
 
