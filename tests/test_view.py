@@ -156,7 +156,7 @@ def test_retry_waits_of_one_request_are_one_line():
     waits = [RetryWaiting(seconds, n, 4, "overloaded") for n, seconds in enumerate((1.0, 2.2), 1)]
     view = seen(STARTED, TurnStarted(1), *waits)
     assert [note.text for note in view.segments] == [
-        "Attempt 2 of 4 failed: overloaded. Asked again after 2.2 s."
+        "Attempt 2 of 4 failed: overloaded. Next attempt after 2.2 s."
     ]
     assert view.doing == "waiting 2.2 s to ask again"
 

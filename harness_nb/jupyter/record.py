@@ -42,7 +42,7 @@ FAINT = "opacity:0.72"
 FAILED = "color:rgb(209,67,67)"
 ROW = "margin:0 0 4px 0;font-size:13px;line-height:20px"
 SUMMARY = "cursor:pointer;padding-left:14px;text-indent:-14px"
-BOX = f"margin:4px 0 8px 16px;padding:8px 10px;border:{LINE};border-radius:4px;overflow:auto;max-height:240px;white-space:pre-wrap;word-break:normal;{MONO}"
+BOX = f"margin:4px 0 8px 14px;padding:8px 10px;border:{LINE};border-radius:4px;overflow:auto;max-height:240px;white-space:pre-wrap;word-break:normal;{MONO}"
 
 
 def bundle(view: RunView) -> dict[str, str]:
@@ -131,7 +131,7 @@ def _drawn(view: RunView) -> Iterator[str]:
             case ToolUse():
                 yield _call(segment, limit)
             case Note():
-                yield f'<div style="{ROW};padding-left:16px;{FAINT}">{escape(visible(segment.text))}</div>'
+                yield f'<div style="{ROW};padding-left:14px;{FAINT}">{escape(visible(segment.text))}</div>'
 
 
 def _call(use: ToolUse, limit: int) -> str:
@@ -152,7 +152,7 @@ def _fold(summary: str, inside: str) -> str:
 
 
 def _label(text: str) -> str:
-    return f'<div style="{FAINT};margin-left:16px;font-size:12px">{text}</div>'
+    return f'<div style="{FAINT};margin-left:14px;font-size:12px">{text}</div>'
 
 
 def _box(text: str) -> str:

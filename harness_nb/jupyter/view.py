@@ -281,7 +281,7 @@ class RunView:
                     self.segments.pop()
                 return self._add(
                     "wait",
-                    f"Attempt {attempt} of {attempts} failed: {_sentence(why)} Asked again after {took(seconds)}.",
+                    f"Attempt {attempt} of {attempts} failed: {_sentence(why)} Next attempt after {took(seconds)}.",
                 )
             case ModelSwitched(model, why):
                 self.model = model
