@@ -173,6 +173,18 @@ def test_what_is_shortened_says_so_and_keeps_both_ends(text, limit):
         assert short == text
 
 
+@given(st.text(st.characters(categories=["L"]), min_size=20, max_size=200))
+def test_an_answer_that_goes_round_in_circles_is_enough(words):
+    assert answer.repeats(f"Well. {words * 3}")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "Go on. Go on. Go on.", "-" * 100, "| --- " * 20, "0" * 99, "One two three. " * 2]
+)
+def test_an_answer_that_only_looks_like_it_is_not(text):
+    assert not answer.repeats(text)
+
+
 def test_a_reply_that_was_cut_off_keeps_its_broken_arguments():
     call = router.picked('{"tool": "calc", "args": {"expression": "1 +', "id")
     assert call == ToolCall("id", "calc", '{"expression": "1 +')
@@ -325,6 +337,15 @@ async def test_any_tool_it_picks_comes_with_arguments_that_fit(local, question):
             next(item for item in BOX if item.name == call.name).signature.read(json.loads(call.raw))
         assert "".join(event.text for event in events) == call.raw
     assert reply.message.calls or reply.message.text or reply.stop == "length"
+
+
+@engine_test
+async def test_an_answer_ends_where_it_only_repeats_itself(engine):
+    body = {"messages": [{"role": "user", "content": "Say the word again over and over."}], "max_tokens": 400}
+    grammar = 'root ::= "I say it again and again. " root'
+    done = await complete(engine, {**body, "grammar": grammar}, enough=answer.repeats)
+    assert done.text.count("I say it again") == 3
+    assert done.usage.estimated
 
 
 @engine_test

@@ -101,7 +101,7 @@ class Local:
             "id_slot": 1,
         }
         await prepare(engine, 1, prefix)
-        done = await complete(engine, body, lambda piece: run.emit(TextDelta(piece)))
+        done = await complete(engine, body, lambda piece: run.emit(TextDelta(piece)), answer.repeats)
         return Reply(assistant(Text(done.text)), done.usage, "length" if done.cut else "end")
 
     async def _ready(self, run: Run) -> Engine:

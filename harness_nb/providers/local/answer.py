@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from harness_nb.messages import ToolCall, ToolResult
 from harness_nb.providers.local.conversation import EARLIER, FAILURE, QUESTION, RESULT, Exchange, shortened
+
+CIRCLE = re.compile(r"(.{20,200}?)\1\1\Z", re.DOTALL)
 
 WORDS = (
     "You are a small language model that runs on this computer. You answer briefly and in plain words. "
@@ -48,6 +51,12 @@ def question(exchanges: Sequence[Exchange]) -> list[dict[str, str]]:
         if exchange.answer:
             said.append({"role": "assistant", "content": shortened(exchange.answer, EARLIER)})
     return [*said, {"role": "user", "content": _asked(exchanges[-1])}]
+
+
+def repeats(text: str) -> bool:
+    """Tell whether the text has begun to go round in circles: its end says the same words three times over."""
+    found = CIRCLE.search(text[-3 * 200 :])
+    return found is not None and any(letter.isalpha() for letter in found[1])
 
 
 def _asked(exchange: Exchange) -> str:

@@ -43,9 +43,15 @@ def client(engine: Engine) -> httpx2.AsyncClient:
 
 
 async def complete(
-    engine: Engine, body: Mapping[str, object], heard: Callable[[str], None] = lambda _: None
+    engine: Engine,
+    body: Mapping[str, object],
+    heard: Callable[[str], None] = lambda _: None,
+    enough: Callable[[str], bool] = lambda _: False,
 ) -> Completion:
-    """Ask, passing on each piece of text as it comes; raises ProviderError. Cancelled, it stops the engine's work, too."""
+    """Ask, passing on each piece of text as it comes, until it ends or the text so far is `enough`.
+
+    Raises ProviderError. Leaving early, by cancellation too, stops the engine's work.
+    """
     import httpx2
 
     body = {**body, "stream": True, "stream_options": {"include_usage": True}, "temperature": 0}
@@ -66,6 +72,8 @@ async def complete(
                     if piece := choice["delta"].get("content"):
                         pieces.append(piece)
                         heard(piece)
+                        if enough(text := "".join(pieces)):
+                            return Completion(text, Usage(output=len(pieces), estimated=True), cut=False)
                 if chunk.get("usage"):
                     usage = _usage(chunk["usage"])
     except httpx2.HTTPError as error:
