@@ -16,7 +16,6 @@ import base64
 from collections.abc import Mapping
 from typing import Literal, TypeAlias, cast
 
-from harness_nb.events import Notice
 from harness_nb.messages import (
     Decision,
     Image,
@@ -105,9 +104,7 @@ class Anthropic:
 
     def _body(self, request: Request, run: Run, more: Mapping[str, object]) -> bytes:
         parts = [fields({**self._settings, **more})]
-        for name in self._tools.of(request.tools):
-            run.emit(Notice(f"The tool `{name}` was left out: its schema does not describe an object."))
-        if tools := self._tools.written:
+        if tools := self._tools.of(request.tools, run):
             parts.append(b'"tools":[%b]' % b",".join([*tools[:-1], self._marked(tools[-1])]))
         if request.instructions.strip():
             system = wire_json({"type": "text", "text": request.instructions})

@@ -14,7 +14,6 @@ import os
 from collections.abc import Mapping
 from typing import TypeAlias, cast
 
-from harness_nb.events import Notice
 from harness_nb.messages import (
     Image,
     Message,
@@ -90,10 +89,8 @@ class Chat:
 
     def _body(self, request: Request, run: Run, more: Mapping[str, object]) -> bytes:
         parts = [fields({**self._settings, **more})]
-        for name in self._tools.of(request.tools):
-            run.emit(Notice(f"The tool `{name}` was left out: its schema does not describe an object."))
-        if self._tools.written:
-            parts.append(b'"tools":[%b]' % b",".join(self._tools.written))
+        if tools := self._tools.of(request.tools, run):
+            parts.append(b'"tools":[%b]' % b",".join(tools))
         forms = cast(
             "Forms[list[Piece]]", run.state.setdefault(self, Forms(lambda m: form(m, self._wire.host)))
         )

@@ -14,7 +14,6 @@ import json
 from collections.abc import Mapping
 from typing import Literal, TypeAlias, cast
 
-from harness_nb.events import Notice
 from harness_nb.messages import (
     Image,
     Message,
@@ -103,10 +102,8 @@ class OpenAI:
         if request.instructions.strip():
             given["instructions"] = request.instructions
         parts = [fields(given)]
-        for name in self._tools.of(request.tools):
-            run.emit(Notice(f"The tool `{name}` was left out: its schema does not describe an object."))
-        if self._tools.written:
-            parts.append(b'"tools":[%b]' % b",".join(self._tools.written))
+        if tools := self._tools.of(request.tools, run):
+            parts.append(b'"tools":[%b]' % b",".join(tools))
         forms = cast("Forms[bytes]", run.state.setdefault(self, Forms(form)))
         parts.append(b'"input":[%b]' % b",".join(items for items in forms.of(request.messages) if items))
         return b"{%b}" % b",".join(parts)

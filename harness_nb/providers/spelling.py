@@ -12,9 +12,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, TypeVar
 
+from harness_nb.events import Notice
 from harness_nb.messages import Message, ToolCall, clean
 from harness_nb.providers.schemas import accepted
-from harness_nb.seams import ToolSpec
+from harness_nb.seams import Run, ToolSpec
 
 Form = TypeVar("Form")
 
@@ -84,20 +85,23 @@ class WrittenTools:
     def __init__(self, shape: Callable[[str, str, Mapping[str, object]], object]) -> None:
         """Call `shape` with name, description and schema of a tool for what it is on this wire."""
         self._shape = shape
-        self._tools: tuple[ToolSpec, ...] = ()
-        self.written: list[bytes] = []
+        self._last: tuple[tuple[ToolSpec, ...], list[bytes]] = ((), [])
 
-    def of(self, tools: tuple[ToolSpec, ...]) -> list[str]:
-        """Write these tools to `written`; return the names of those newly left out, whose schemas no provider takes."""
-        if tools is self._tools:
-            return []
-        self._tools, self.written, left_out = tools, [], []
+    def of(self, tools: tuple[ToolSpec, ...], run: Run) -> list[bytes]:
+        """Write these tools; a notice names each that is newly left out, as no provider takes its schema."""
+        known, written = self._last
+        if tools is known:
+            return written
+        written = []
         for spec in tools:
             try:
                 schema = accepted(spec.input_schema)
                 if schema is None:
                     raise ValueError
-                self.written.append(wire_json(self._shape(token(spec.name), spec.description, schema)))
+                written.append(wire_json(self._shape(token(spec.name), spec.description, schema)))
             except (ValueError, TypeError, RecursionError):
-                left_out.append(spec.name)
-        return left_out
+                run.emit(
+                    Notice(f"The tool `{spec.name}` was left out: its schema does not describe an object.")
+                )
+        self._last = tools, written
+        return written
