@@ -115,7 +115,7 @@ class Agent:
                 reason, detail = "error", "A model, a step or a check cancelled itself."
                 error = HarnessError(detail)
         except Exception as fault:
-            detail = f"{type(fault).__name__}: {fault}"
+            detail = str(fault) if isinstance(fault, HarnessError) else f"{type(fault).__name__}: {fault}"
             raise
         finally:
             run.work = None

@@ -21,7 +21,7 @@ from harness_nb.agent import (
     grouped,
     side_by_side,
 )
-from harness_nb.errors import ProviderError, RunStop
+from harness_nb.errors import ProviderError, RunStop, UsageError
 from harness_nb.events import (
     CallDelta,
     MessageAdded,
@@ -207,12 +207,15 @@ async def test_an_outcome_without_an_error_is_returned_by_or_raise():
     assert outcome.or_raise() is outcome
 
 
-async def test_a_models_own_bug_is_raised_after_the_record_is_closed():
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [(ZeroDivisionError("oops"), "ZeroDivisionError: oops"), (UsageError("Set a key."), "Set a key.")],
+)
+async def test_a_models_own_bug_is_raised_after_the_record_is_closed(fault, said):
     heard = Heard()
-    with pytest.raises(ZeroDivisionError):
-        await played(ZeroDivisionError("oops"), listener=heard)
-    assert heard[-1].reason == "error"
-    assert heard[-1].detail == "ZeroDivisionError: oops"
+    with pytest.raises(type(fault)):
+        await played(fault, listener=heard)
+    assert (heard[-1].reason, heard[-1].detail) == ("error", said)
 
 
 async def test_a_model_that_cancels_itself_was_not_interrupted_by_the_user():
