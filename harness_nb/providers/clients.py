@@ -87,9 +87,7 @@ def rewrites(client: Client, sdk: Sdk) -> bool:
 
 def posting(client: Client, sdk: Sdk, body: bytes) -> dict[str, object]:
     """Return the arguments with which `post` sends this body."""
-    options: dict[str, object] = {"headers": {"content-type": "application/json"}}
-    if sdk == "openai":
-        options["security"] = {"bearer_auth": True}
+    options = {"headers": {"content-type": "application/json"}}
     if rewrites(client, sdk):
         return {"body": json.loads(body), "options": options}
     return {"content": body, "options": options}

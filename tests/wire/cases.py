@@ -87,6 +87,11 @@ TURNS = [
         ToolCall("call_1_2", "b", B),
         stop="calls",
     ),
+    Case(
+        "rubbish after the end",
+        {wire: spoken(wire, [say("Hi")]) + b'data: {"x' for wire in WIRES},
+        (Text("Hi"),),
+    ),
     case("no usage: a guess", [say("Hello")], Text("Hello"), used=None, usage=None),
 ]
 

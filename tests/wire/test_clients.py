@@ -82,6 +82,13 @@ async def test_a_clouds_error_inside_a_stream_is_an_error(cloud):
     assert caught.value.retryable
 
 
+async def test_a_flat_error_inside_a_clouds_stream_is_an_error():
+    body = b'event: error\ndata: {"type":"error","code":"server_error","message":"Busy"}\n\n'
+    client = openai.AsyncAzureOpenAI(**AZURE, http_client=http(body, []))
+    with pytest.raises(ProviderError, match="Busy"):
+        await OpenAI("m", client)(HI, Run())
+
+
 async def test_a_callers_client_is_asked_once():
     seen = []
     client = openai.AsyncOpenAI(api_key=KEY, http_client=http(httpx2.Response(500), seen), max_retries=9)

@@ -126,6 +126,14 @@ async def test_neighbours_of_one_role_become_one_message(wire):
     assert json.dumps(turns).count("two") == 1
 
 
+async def test_words_and_calls_of_two_neighbours_become_one_message():
+    _, turns = await sent(
+        "chat", user("go"), assistant("So."), assistant(ToolCall("a", "f")), results(("a", "A"))
+    )
+    assert [turn["content"] for turn in turns] == ["go", "So.", "A"]
+    assert turns[1]["tool_calls"][0]["id"] == "a"
+
+
 @every_wire
 async def test_a_system_message_in_the_middle_is_not_lost(wire):
     _, turns = await sent(
