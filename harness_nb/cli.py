@@ -36,7 +36,9 @@ def main() -> None:
     try:
         commands()
     except HarnessError as fault:
-        print(f"harness-nb: {fault}", file=sys.stderr)
+        from harness_nb.jupyter.words import visible
+
+        print(f"harness-nb: {visible(str(fault))}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)

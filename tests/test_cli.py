@@ -59,6 +59,10 @@ def test_the_demo_prints_a_run(tmp_path):
     assert "It is 3." in done.stdout
 
 
+def test_what_is_typed_cannot_act_on_the_terminal():
+    assert "\x1b" not in harness_nb("demo", "--model", "a\x1b[2Jb").stderr
+
+
 def test_a_demo_without_a_question_asks_nothing():
     done = harness_nb("demo", " ", "--model", "chat:m@http://127.0.0.1:1/v1")
     assert (done.returncode, done.stdout) == (1, "")

@@ -442,6 +442,11 @@ def test_a_failed_run_is_one_line_and_the_traceback_is_one_command_away(shell, c
     assert isinstance(harness_nb.session().last_error, ProviderError)
 
 
+def test_a_servers_words_cannot_act_on_the_terminal(shell, capsys):
+    answering(ProviderError("No \x1b]0;owned\x07 model."))
+    assert not {"\x1b", "\x07"} & set(shown(shell, capsys, "%agent hi"))
+
+
 def test_a_failure_can_be_caught_by_its_kind(shell):
     answering(ProviderError("No such model.", status=404))
     ran(

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from harness_nb.errors import HarnessError, UsageError
+from harness_nb.jupyter.words import visible
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -63,11 +64,11 @@ def one_line(fault: HarnessError) -> list[str]:
 
 
 def _in_words(fault: BaseException) -> str:
-    """All that the log of a notebook's run shows of a fault."""
+    """All that the log of a notebook's run shows of a fault; a server's words can't act on the terminal."""
     match fault:
         case asyncio.CancelledError() | KeyboardInterrupt():
             return "Interrupted."
         case UsageError():
-            return str(fault)
+            return visible(str(fault))
         case _:
-            return f"{type(fault).__name__}: {fault} (%tb shows the traceback.)"
+            return f"{type(fault).__name__}: {visible(str(fault))} (%tb shows the traceback.)"
