@@ -12,7 +12,8 @@ import threading
 import pytest
 
 import harness_nb
-from harness_nb import ProviderError, Session, UsageError, call, say, scripted, tool
+from harness_nb import ProviderError, Session, UsageError, call, layered, say, scripted, tool
+from harness_nb.providers.recorded import recording
 
 user = contextvars.ContextVar("user", default="nobody")
 
@@ -138,6 +139,15 @@ async def test_an_empty_prompt_is_one_sentence(prompt):
     with pytest.raises(UsageError, match="There is no prompt"):
         await talk.run(prompt)
     assert talk.model.requests == []
+
+
+async def test_a_recording_is_read_anew_after_it_was_recorded_anew(tmp_path):
+    tape = tmp_path / "tape.jsonl"
+    talk = talking()
+    for said in ("one", "two"):
+        talk.model = layered(scripted(said), recording(tape))
+        await talk.run("hello", new=True)
+        assert (await talk.run("hello", new=True, model=f"replay:{tape}")).text == said
 
 
 async def test_what_is_no_model_is_one_sentence():

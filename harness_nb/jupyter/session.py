@@ -164,6 +164,8 @@ class Session:
         from harness_nb.providers.named import default, model
 
         name, surroundings = chosen or default(), hash(frozenset(os.environ.items()))
+        if name.startswith("replay:"):  # its file may have been recorded anew
+            return model(name)
         if name not in self._made or self._made[name][0] != surroundings:  # e.g. another key has been set
             self._made[name] = surroundings, model(name)
         return self._made[name][1]
