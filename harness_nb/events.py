@@ -119,6 +119,15 @@ class ToolFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class Progress:
+    """Something long has to come first, e.g. a download: `done` of `total` bytes are there."""
+
+    what: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class Notice:
     """Something a person should know, in one sentence, that changes nothing."""
 
@@ -149,6 +158,7 @@ Event: TypeAlias = (
     | DecisionMade
     | ToolStarted
     | ToolFinished
+    | Progress
     | Notice
     | RunEnded
 )

@@ -7,7 +7,16 @@ import pytest
 
 from harness_nb.agent import Agent
 from harness_nb.errors import ProviderError
-from harness_nb.events import CallDelta, Notice, RunEnded, RunStarted, TextDelta, TurnRestarted, TurnStarted
+from harness_nb.events import (
+    CallDelta,
+    Notice,
+    Progress,
+    RunEnded,
+    RunStarted,
+    TextDelta,
+    TurnRestarted,
+    TurnStarted,
+)
 from harness_nb.jupyter.terminal import TerminalRun, wants_colour
 from harness_nb.messages import Thinking, Usage
 from harness_nb.providers.retry import retrying
@@ -122,3 +131,14 @@ def test_colour_is_for_a_screen_and_for_who_wants_it(monkeypatch, stream, settin
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv(*setting)
     assert wants_colour(stream) is welcome
+
+
+def test_a_download_is_one_line_once_it_is_there_and_a_moving_one_on_a_terminal():
+    steps = [Progress("the model", done, 100_000) for done in (0, 50_000, 100_000)]
+    plain, moving = [], []
+    for pieces, colour in ((plain, False), (moving, True)):
+        shown = TerminalRun("Why?", pieces.append, colour=colour)
+        for event in (RunStarted("r", "m", 5), TurnStarted(1), *steps):
+            shown.listener(event)
+    assert plain[1:] == ["  Fetched the model: 100 kB.\n"]
+    assert "\r  fetching, 50%\r" in moving

@@ -11,6 +11,7 @@ from harness_nb.events import (
     MessageAdded,
     ModelSwitched,
     Notice,
+    Progress,
     RetryWaiting,
     RunEnded,
     RunStarted,
@@ -283,3 +284,15 @@ async def test_a_provider_error_ends_the_view_with_its_words():
     view = RunView("Hi")
     await Agent(scripted(ProviderError("Overloaded"))).run("Hi", Run(listener=view.take))
     assert view.ending.startswith("The run failed: Overloaded. ")
+
+
+def test_a_download_is_one_note_with_a_share_and_the_next_one_another():
+    view = seen(Progress("it", 0, 200_000), Progress("it", 50_000, 200_000))
+    assert [(note.text, note.share) for note in view.segments] == [("Fetching it: 50 kB of 200 kB.", 0.25)]
+    assert view.doing == "fetching, 25%"
+    view.take(Progress("it", 200_000, 200_000))
+    view.take(Progress("that", 1, 2))
+    assert [note.text for note in view.segments] == [
+        "Fetched it: 200 kB.",
+        "Fetching that: 1 byte of 2 bytes.",
+    ]

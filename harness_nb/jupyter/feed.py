@@ -127,7 +127,8 @@ def _face(segment: Segment) -> Part:
                 "busy": segment.busy,
             }
         case Note():
-            return {"kind": "note", "text": visible(segment.text)}
+            share = "" if segment.share is None else f"{segment.share:.2f}"
+            return {"kind": "note", "text": visible(segment.text), "share": share}
 
 
 def _body(segment: Segment) -> str:

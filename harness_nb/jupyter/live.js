@@ -170,8 +170,12 @@ class Call extends Fold {
 
 class Note {
   element = make("p", "hnb-note");
-  draw({ text }) {
-    say(this.element, text);
+  bar = make("progress", "hnb-bar");
+  words = this.element.appendChild(make("span"));
+  draw({ text, share }) {
+    say(this.words, text);
+    if (share) this.element.prepend(this.bar);
+    this.bar.value = Number(share);
   }
 }
 

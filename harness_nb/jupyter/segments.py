@@ -12,7 +12,7 @@ from harness_nb.messages import Image, ToolCall, ToolResult
 RESULT = 60
 """Longest one-line result (characters) that is shown in a call's own line."""
 
-NoteKind = Literal["notice", "wait", "switch", "restart", "decision", "nudge"]
+NoteKind = Literal["notice", "progress", "wait", "switch", "restart", "decision", "nudge"]
 CallState = Literal["writing", "waiting", "running", "ok", "failed", "not run", "interrupted"]
 
 
@@ -135,10 +135,11 @@ class ToolUse:
 
 @dataclass(slots=True)
 class Note:
-    """One sentence that the harness says about the run."""
+    """One sentence that the harness says about the run; `share` is how much of something long is done."""
 
     kind: NoteKind
     text: str
+    share: float | None = None
 
 
 Segment: TypeAlias = Words | ToolUse | Note

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from typing import TextIO
 
-from harness_nb.events import Event, RetryWaiting, RunStarted, TextDelta, TurnRestarted
+from harness_nb.events import Event, Progress, RetryWaiting, RunStarted, TextDelta, TurnRestarted
 from harness_nb.jupyter.segments import Note, Segment, ToolUse, Words
 from harness_nb.jupyter.view import RunView
 from harness_nb.jupyter.words import tokens, visible
@@ -47,6 +47,8 @@ class TerminalRun:
         while self._done < len(self.view.segments) and self._is_over(self.view.segments[self._done]):
             self._finish(self.view.segments[self._done])
             self._done += 1
+        if isinstance(event, Progress) and self._colour and event.done < event.total:
+            self._write(f"\r  {self.view.doing}\r")
         if isinstance(event, TextDelta):
             self._write(visible(event.text))
             self._streaming = True
@@ -63,8 +65,12 @@ class TerminalRun:
                 return segment.ended is not None
             case ToolUse():
                 return not segment.busy
-            case Note():
-                return True
+            case Note(share=share):
+                return (
+                    share in {None, 1.0}
+                    or segment is not self.view.segments[-1]
+                    or self.view.reason is not None
+                )
 
     def _finish(self, segment: Segment) -> None:
         match segment:

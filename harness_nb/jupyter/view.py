@@ -23,6 +23,7 @@ from harness_nb.events import (
     MessageAdded,
     ModelSwitched,
     Notice,
+    Progress,
     RetryWaiting,
     RunEnded,
     RunStarted,
@@ -35,7 +36,7 @@ from harness_nb.events import (
     TurnStarted,
 )
 from harness_nb.jupyter.segments import Note, NoteKind, Segment, ToolUse, Words
-from harness_nb.jupyter.words import counted, one_line, took, visible
+from harness_nb.jupyter.words import counted, one_line, took, visible, weight
 from harness_nb.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage
 
 NAME = 60
@@ -274,6 +275,8 @@ class RunView:
         match event:
             case Notice(text):
                 return self._add("notice", text)
+            case Progress():
+                return self._progress(event)
             case RetryWaiting(seconds, attempt, attempts, why):
                 self.doing = f"waiting {took(seconds)} to ask again"
                 last = self.segments[-1] if len(self.segments) > self._turn_start else None
@@ -290,6 +293,21 @@ class RunView:
                 return self._add("decision", decision.why)
             case _:
                 return None
+
+    def _progress(self, event: Progress) -> int:
+        """Move the bar of what is on its way, or begin one."""
+        there = event.done >= event.total
+        index = len(self.segments) - 1
+        last = self.segments[index] if self.segments else None
+        if not (isinstance(last, Note) and last.kind == "progress" and last.share != 1.0):
+            index = self._add("progress", "")
+        share = 1.0 if there else event.done / event.total
+        size = weight(event.total) if there else f"{weight(event.done)} of {weight(event.total)}"
+        self.segments[index] = Note(
+            "progress", f"{'Fetched' if there else 'Fetching'} {event.what}: {size}.", share
+        )
+        self.doing = "waiting for the model" if there else f"fetching, {share:.0%}"
+        return index
 
     def _add(self, kind: NoteKind, text: str) -> int:
         self._close()

@@ -14,14 +14,14 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
-from harness_nb.events import CallDelta, Notice, TextDelta
+from harness_nb.events import CallDelta, Progress, TextDelta
 from harness_nb.messages import Text, assistant
 from harness_nb.providers.local import answer, router
 from harness_nb.providers.local.conversation import Exchange, exchanges
 from harness_nb.providers.local.engine import Engine, Settings, running
 from harness_nb.providers.local.known import Weights, choose
 from harness_nb.providers.local.memory import prepare
-from harness_nb.providers.local.sources import Progress
+from harness_nb.providers.local.sources import Progress as Hears
 from harness_nb.providers.local.weights import cache, fetched, find
 from harness_nb.providers.local.wire import complete
 from harness_nb.seams import Reply, Request, Run
@@ -43,11 +43,11 @@ class Local:
     """A model that runs on this machine without a key. Its child process starts on first use and ends with this one.
 
     `choice` is a known name or the path of a GGUF file; empty means HARNESS_NB_MODEL, else the default.
-    `progress` hears how the download of the weights comes along; without it, that is told by notices.
+    `progress` hears how the download of the weights comes along; without it, the run's listeners do.
     Raises UsageError for a name that is neither.
     """
 
-    def __init__(self, choice: str = "", *, progress: Progress | None = None) -> None:
+    def __init__(self, choice: str = "", *, progress: Hears | None = None) -> None:
         self._file = choose(choice)
         self._progress = progress
         self.name = (
@@ -108,22 +108,22 @@ class Local:
         """The running engine; the first time its weights are fetched, too."""
         path = self._file
         if isinstance(path, Weights):
-            path = find(path) or await fetched(path, self._progress or _noting(path, run))
+            path = find(path) or await fetched(path, self._progress or _telling(path, run))
         slots = cache() / "prompts"
         slots.mkdir(parents=True, exist_ok=True)
         settings = Settings(path, parallel=2, slots=slots)  # one for each of our prompts
         return await off_loop(lambda: running(settings))
 
 
-def _noting(weights: Weights, run: Run) -> Progress:
-    """Tell how a download comes along by a notice for each quarter."""
+def _telling(weights: Weights, run: Run) -> Hears:
+    """Tell the run's listeners how a download comes along, at each percent."""
     told = -1
 
     def progress(done: int, total: int) -> None:
         nonlocal told
-        quarter = 4 * done // total
-        if quarter > told:
-            told = quarter
-            run.emit(Notice(f"Fetching {weights.name}, once: {25 * quarter}% of {total / 1e6:.0f} MB."))
+        percent = 100 * done // total
+        if percent > told:
+            told = percent
+            run.emit(Progress(f"the model {weights.name}, once", done, total))
 
     return progress
