@@ -45,6 +45,6 @@ def _made(model: str | Model | None) -> Model:
 
 
 def _together(tools: Iterable[Tool]) -> list[Tool]:
-    own = list(tools)
+    own = Toolbox(tools)
     names = {tool.name for tool in own}
     return [*(tool for tool in (calc, *files()) if tool.name not in names), *own]

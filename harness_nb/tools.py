@@ -167,9 +167,12 @@ class Toolbox:
     """The tools of an agent, in a stable order, and the way their calls are answered."""
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
-        """Hold the tools. Raises UsageError where two have one name."""
+        """Hold the tools. Raises UsageError where two have one name, and for a function without `@tool`."""
         self._tools: dict[str, Tool] = {}
         for item in tools:
+            if not isinstance(item, Tool):
+                name = getattr(item, "__name__", type(item).__name__)  # type: ignore[unreachable] # people forget
+                raise UsageError(f"`{name}` is no tool yet: write @tool above it, or tool({name}).")
             if item.name in self._tools:
                 raise UsageError(f"Two tools are called `{item.name}`: rename one.")
             self._tools[item.name] = item

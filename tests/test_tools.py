@@ -10,6 +10,8 @@ import pytest
 from harness_nb.errors import RunStop, ToolError, UsageError
 from harness_nb.events import ToolStarted
 from harness_nb.messages import Image, Text, ToolCall, ToolResult
+from harness_nb.providers.scripted import scripted
+from harness_nb.recipes import assistant
 from harness_nb.seams import Call, Run
 from harness_nb.tools import Tool, Toolbox, off_loop, tool
 
@@ -80,6 +82,15 @@ def test_a_docstring_loses_its_indentation():
 def test_an_effect_that_there_is_not_is_refused(effects):
     with pytest.raises(UsageError, match="choose from read, write, network, mutate, spend"):
         tool(effects=effects)(search.function)
+
+
+@pytest.mark.parametrize("take", [Toolbox, lambda tools: assistant(scripted("Hi."), tools)])
+def test_a_function_that_is_no_tool_yet_is_told_how_to_become_one(take):
+    def now() -> str:
+        """Tell the time."""
+
+    with pytest.raises(UsageError, match="`now` is no tool yet: write @tool above it, or tool\\(now\\)"):
+        take([now])
 
 
 def test_two_tools_of_one_name_are_refused():
