@@ -215,3 +215,27 @@ def test_an_older_kernel_that_hears_nothing_while_it_runs_still_shows_the_run(de
     page.get_by_text("This kernel does not hear buttons while a cell runs").wait_for()
     notebook.interrupt()
     notebook.wait(1)
+
+
+def test_a_download_has_a_bar_that_moves(running):
+    notebook = running(
+        "from harness_nb.events import Progress\n"
+        "class Fetching:\n"
+        "    name = 'qwen2.5-coder-0.5b · local, small'\n"
+        "    async def __call__(self, request, run):\n"
+        "        for done in range(0, 400_000_000, 4_000_000):\n"
+        "            run.emit(Progress('the model qwen2.5-coder-0.5b, once', done, 491_400_064))\n"
+        "            await asyncio.sleep(0.03)\n"
+        "        await gate.wait()\n"
+        "shown = show_run('Why?', lambda: run.stop())\n"
+        "run = Run(listener=shown.listener)\n"
+        "await Agent(Fetching()).run('Why?', run)\n"
+        "shown.close()"
+    )
+    bar = notebook.page.locator(".hnb-note progress")
+    bar.wait_for()
+    first = bar.evaluate("bar => bar.position")
+    notebook.page.get_by_text("396 MB of 491 MB").wait_for()
+    assert 0 <= first < bar.evaluate("bar => bar.position") == pytest.approx(0.81, abs=0.01)
+    notebook.screenshot("live_download", 1)
+    stop(notebook)
