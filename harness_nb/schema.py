@@ -35,7 +35,7 @@ INJECTED: dict[object, str] = {Run: "run", Call: "call"}
 EXACT = 2**53
 """Up to here a float that is whole is one integer and no other."""
 
-Path: TypeAlias = tuple[int | str, ...]
+Location: TypeAlias = tuple[int | str, ...]
 
 
 class Signature:
@@ -282,7 +282,7 @@ def _wanted(error: str, value: object) -> bool:
     return kind is not None and isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
-def _path(arguments: object, error: ErrorDetails) -> Path:
+def _path(arguments: object, error: ErrorDetails) -> Location:
     """Return where in the arguments the fault is, without pydantic's names for the branches of a union."""
     steps: list[int | str] = []
     data = arguments
@@ -296,7 +296,7 @@ def _path(arguments: object, error: ErrorDetails) -> Path:
     return tuple(steps)
 
 
-def _put(data: object, path: Path, old: object, new: object) -> bool:
+def _put(data: object, path: Location, old: object, new: object) -> bool:
     """Replace the value at `path` if it is `old`; a fault may be about a key instead."""
     *steps, last = path
     for step in steps:
@@ -333,7 +333,7 @@ def _faults(fault: ValidationError, arguments: object, names: Iterable[str]) -> 
     )
 
 
-def _said(error: ErrorDetails, path: Path, names: Iterable[str]) -> str:
+def _said(error: ErrorDetails, path: Location, names: Iterable[str]) -> str:
     match error["type"]:
         case "missing" | "missing_argument":
             return "missing, and required"
@@ -349,7 +349,7 @@ def _said(error: ErrorDetails, path: Path, names: Iterable[str]) -> str:
             return ("as a key, " if error["loc"][-1:] == ("[key]",) else "") + should + words
 
 
-def _written(path: Path) -> str:
+def _written(path: Location) -> str:
     """Write a path as one would in Python: `points[2].x`, `prices["a b"]`."""
     text = ""
     for step in path:
