@@ -9,9 +9,8 @@ happens, every call in the transcript ends up with one result, and the run ends 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TypeVar
@@ -20,7 +19,8 @@ from harness_nb.errors import HarnessError, ProviderError, Reason, RunStop
 from harness_nb.events import Notice, RunEnded, RunStarted, ToolFinished, TurnEnded, TurnStarted
 from harness_nb.messages import INTERRUPTED, Message, ToolCall, ToolResult, Transcript, Usage, assistant, user
 from harness_nb.seams import Accept, Dispatch, Gate, Model, Prepare, Reply, Request, Run
-from harness_nb.tools import Toolbox, being_cancelled, refused
+from harness_nb.tasks import being_cancelled, settled, side_by_side
+from harness_nb.tools import Toolbox, refused
 
 ORDERED = frozenset({"write", "mutate", "spend"})
 """Tools that declare one of these effects run alone, in call order; all others run side by side."""
@@ -30,8 +30,6 @@ GO_ON = (
     "Your reply was cut off by the output limit. Go on exactly where it stopped, without repeating anything."
 )
 NO_ANSWER = "Your last reply was empty. Give your answer, or call a tool."
-GRACE = 0.75
-"""Seconds that an async tool has to clean up when the run is stopped."""
 
 STOPPED_TEXT = "[interrupted here by the user]"
 
@@ -326,28 +324,3 @@ def grouped(calls: Sequence[ToolCall], alone: Callable[[ToolCall], bool]) -> lis
         else:
             groups[-1].append(call)
     return [group for group in groups if group]
-
-
-async def side_by_side(work: Sequence[Awaitable[None]]) -> None:
-    """Await all, to the end, even if one fails; then raise the first failure. Cancelled, all are.
-
-    One that doesn't end when cancelled is left behind after GRACE seconds, so that a stop is a stop.
-    """
-    tasks = [asyncio.ensure_future(item) for item in work]
-    try:
-        await asyncio.wait(tasks)
-    except asyncio.CancelledError:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks, timeout=GRACE)
-        raise
-    finally:
-        for task in tasks:  # a second failure must not be reported as never looked at
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())
-    for task in tasks:
-        task.result()
-
-
-async def settled(value: Value | Awaitable[Value]) -> Value:
-    """Return a value that may have to be awaited first: sockets take plain and async functions."""
-    return await value if inspect.isawaitable(value) else value

@@ -12,40 +12,22 @@ order, right after the message that made it**. Calls without a result get one th
 
 from __future__ import annotations
 
-import base64
-import json
-import math
 import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import ClassVar, Literal, TypeAlias, get_args
+from typing import ClassVar, Literal, TypeAlias
+
+from harness_nb.strict import clean, joined, parse_arguments
 
 Role = Literal["system", "user", "assistant", "tool"]
 
 REPLAY_LIMIT = 500_000
 """Longest argument text (characters) that is sent back to a model as it was; OpenAI refuses over 1,048,576."""
 
-DEPTH = 100
-"""Deepest nesting of a call's arguments; deeper text is an attack or an accident, and upsets JSON writers."""
 
 INTERRUPTED = "Interrupted before a result was recorded. The call may have run, in whole or in part: check before you repeat it."
-
-
-def clean(text: str) -> str:
-    """Text that every wire and store accepts: surrogate pairs joined, lone ones replaced, no NUL."""
-    if text.isascii() and "\0" not in text:
-        return text
-    paired = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return paired.replace("\0", "\N{SYMBOL FOR NULL}")
-
-
-def joined(text: str) -> str:
-    """Text whose surrogate pairs, as two pieces of a stream may leave them, are one character each; nothing else changes."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,122 +374,3 @@ def _distinct(message: Message, taken: set[str]) -> Message:
 
     parts = tuple(fresh(part) for part in message.parts)
     return message if parts == message.parts else replace(message, parts=parts)
-
-
-def parse_arguments(raw: str) -> dict[str, object]:
-    """Read a call's argument text strictly: one JSON object, with nothing guessed or repaired.
-
-    Blank text and `null` mean no arguments, since that is how providers send a call of a tool without
-    parameters. Raises ValueError, with the position, for anything else that is not an object: broken
-    or cut JSON, a list, a number, NaN, a key given twice.
-    """
-    if not raw.strip():
-        return {}
-    value = parse_json(raw)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise ValueError(f"the arguments are {_json_name(value)}; send a JSON object")  # noqa: TRY004
-    return value
-
-
-def parse_json(text: str) -> object:
-    """Read JSON as the standard has it; its strings come out clean. Raises ValueError.
-
-    Refused, though Python's own reader takes them: NaN, numbers too large for a float, a key given
-    twice, nesting deeper than DEPTH.
-    """
-    try:
-        value = json.loads(
-            text.strip(), parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_no_twins
-        )
-    except RecursionError:
-        raise ValueError(f"it is nested deeper than {DEPTH} levels") from None
-    return _cleaned(value, 0)
-
-
-def _cleaned(value: object, depth: int) -> object:
-    if depth > DEPTH:
-        raise ValueError(f"it is nested deeper than {DEPTH} levels")
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, list):
-        return [_cleaned(inner, depth + 1) for inner in value]
-    if isinstance(value, dict):
-        return _no_twins([(clean(key), _cleaned(inner, depth + 1)) for key, inner in value.items()])
-    return value
-
-
-def _no_constant(name: str) -> object:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _finite(digits: str) -> float:
-    if math.isfinite(number := float(digits)):
-        return number
-    raise ValueError(f"{digits} is too large a number")
-
-
-def _no_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key is given twice")
-    return found
-
-
-def _json_name(value: object) -> str:
-    return {list: "a list", str: "a string", bool: "a boolean"}.get(type(value), "a number")
-
-
-def encode(entry: Entry) -> dict[str, object]:
-    """Turn a message or a decision into plain JSON data; `decode` turns it back, equal."""
-    if isinstance(entry, Decision):
-        changes = {key: [encode(message) for message in shown] for key, shown in entry.changes.items()}
-        return {
-            "kind": "decision",
-            "by": entry.by,
-            "why": entry.why,
-            "changes": changes,
-            "undoes": entry.undoes,
-            "id": entry.id,
-        }
-    parts = [_encode_part(part) for part in entry.parts]
-    return {"kind": "message", "role": entry.role, "parts": parts, "id": entry.id, "at": entry.at.isoformat()}
-
-
-def decode(data: Mapping[str, object]) -> Entry:
-    """Rebuild what `encode` made. Raises ValueError for data that it did not make."""
-    try:
-        if data["kind"] == "decision":
-            changes = {key: tuple(decode(m) for m in shown) for key, shown in data["changes"].items()}  # type: ignore[attr-defined]
-            return Decision(data["by"], data["why"], changes, data["undoes"], data["id"])  # type: ignore[arg-type]
-        if data["kind"] == "message":
-            if data["role"] not in get_args(Role):
-                raise ValueError(f"not a transcript entry: role {data['role']!r}")
-            parts = tuple(_decode_part(part) for part in data["parts"])  # type: ignore[attr-defined]
-            return Message(data["role"], parts, data["id"], datetime.fromisoformat(data["at"]))  # type: ignore[arg-type]
-    except (KeyError, TypeError, AttributeError) as fault:
-        raise ValueError(f"not a transcript entry: {fault!r}") from fault
-    raise ValueError(f"not a transcript entry: kind {data['kind']!r}")
-
-
-def _encode_part(part: Part) -> dict[str, object]:
-    data: dict[str, object] = {"kind": part.kind}
-    for item in fields(part):
-        value = getattr(part, item.name)
-        if isinstance(value, bytes):
-            value = base64.b64encode(value).decode()
-        elif isinstance(value, tuple):
-            value = [_encode_part(inner) for inner in value]
-        data[item.name] = value
-    return data
-
-
-def _decode_part(data: Mapping[str, object]) -> Part:
-    values = {key: value for key, value in data.items() if key != "kind"}
-    kind = PARTS[str(data["kind"])]
-    if kind is Image:
-        values["data"] = base64.b64decode(str(values["data"]))
-    if kind is ToolResult:
-        values["content"] = tuple(_decode_part(part) for part in values["content"])  # type: ignore[attr-defined]
-    return kind(**values)  # type: ignore[arg-type]

@@ -19,7 +19,8 @@ from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
 from typing import cast
 
 from harness_nb.errors import ToolError
-from harness_nb.messages import Image, Text, clean
+from harness_nb.messages import Image, Text
+from harness_nb.strict import clean
 
 LIMIT = 16_000
 """Most characters of one result that a model gets by default."""

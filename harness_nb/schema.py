@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, TypeAlias, Union, get_args, get_origin
 
 from harness_nb.errors import UsageError
-from harness_nb.messages import parse_json
 from harness_nb.seams import Call, Run
+from harness_nb.strict import parse_json
 
 if TYPE_CHECKING:
     from types import FrameType

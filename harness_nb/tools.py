@@ -9,25 +9,24 @@ raises: an unknown name, bad arguments and a crash each become a result that tel
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import contextvars
 import difflib
 import functools
 import inspect
 import json
 import re
 import sys
-import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar, cast, get_args, overload
 
 from harness_nb.errors import RunStop, ToolError, UsageError
 from harness_nb.events import ToolStarted
-from harness_nb.messages import Image, Text, ToolCall, ToolResult, parse_arguments
+from harness_nb.messages import Image, Text, ToolCall, ToolResult
 from harness_nb.results import ITEMS, LIMIT, CannotRead, as_content, bounded
 from harness_nb.schema import Signature, caller_scope
 from harness_nb.seams import Call, Dispatch, Effect, Gate, Run, ToolSpec, layered
+from harness_nb.strict import parse_arguments
+from harness_nb.tasks import being_cancelled, off_loop
 
 MISSES = 5
 """After so many turns in a row whose calls name no tool or can't be read, the model is stuck and the run ends."""
@@ -264,12 +263,6 @@ class Toolbox:
             return refused(call.id, f"`{item.name}` failed: {_described(fault)}", item.limit)
 
 
-def being_cancelled() -> bool:
-    """Tell whether a CancelledError is meant for the task we are in, or was raised by what it awaits."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
 def _gate_failed(asked: ToolCall, run: Run, fault: BaseException) -> str:
     if asked.id in run.started:
         return f"The tool ran, or began to, but its result was lost: {_described(fault)}. Check before you repeat the call."
@@ -290,40 +283,6 @@ def _fitting(asked: ToolCall, result: object) -> ToolResult:
 def refused(call_id: str, why: str, limit: int = LIMIT) -> ToolResult:
     """Make an error result: the model's answer to a call that failed or was not allowed to run."""
     return ToolResult(call_id, (Text(bounded(why, limit)),), is_error=True)
-
-
-async def off_loop(function: Callable[[], Returned]) -> Returned:
-    """Run a blocking function in a thread of its own, with the caller's context variables.
-
-    A thread can't be stopped: when the await is cancelled the function runs on, and its result is
-    dropped. The thread is a daemon, so one that hangs blocks neither later calls nor the exit.
-    """
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[Returned] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def settle(result: Returned | None, fault: BaseException | None) -> None:
-        if future.done():
-            return
-        if fault is None:
-            future.set_result(cast("Returned", result))
-        else:
-            future.set_exception(fault)
-
-    def work() -> None:
-        result: Returned | None = None
-        fault: BaseException | None = None
-        try:
-            result = context.run(function)
-        except StopIteration as stop:  # a future can't hold one
-            fault = RuntimeError(f"StopIteration: {stop}")
-        except BaseException as raised:  # noqa: BLE001 - delivered to the awaiting side
-            fault = raised
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(settle, result, fault)
-
-    threading.Thread(target=work, daemon=True, name=f"tool-{getattr(function, '__name__', 'call')}").start()
-    return await future
 
 
 def _innermost(function: Callable[..., object]) -> Callable[..., object]:

@@ -10,17 +10,7 @@ from dataclasses import replace
 import pytest
 from pairing import faults
 
-from harness_nb.agent import (
-    CUT,
-    GO_ON,
-    NEVER_RAN,
-    NO_ANSWER,
-    STOPPED_TEXT,
-    Agent,
-    Limits,
-    grouped,
-    side_by_side,
-)
+from harness_nb.agent import CUT, GO_ON, NEVER_RAN, NO_ANSWER, STOPPED_TEXT, Agent, Limits, grouped
 from harness_nb.errors import ProviderError, RunStop, UsageError
 from harness_nb.events import (
     CallDelta,
@@ -49,6 +39,7 @@ from harness_nb.messages import (
 )
 from harness_nb.providers.scripted import call, say, scripted
 from harness_nb.seams import Reply, Run, layered
+from harness_nb.tasks import side_by_side
 from harness_nb.tools import Toolbox, tool
 
 

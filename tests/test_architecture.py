@@ -7,7 +7,19 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "harness_nb"
-SPINE = ("errors", "messages", "events", "seams", "schema", "results", "tools", "agent")
+SPINE = (
+    "errors",
+    "strict",
+    "messages",
+    "encoding",
+    "events",
+    "seams",
+    "tasks",
+    "schema",
+    "results",
+    "tools",
+    "agent",
+)
 """In reading order: each may import those before it."""
 SHELL = ("recipes", "jupyter", "cli")
 """In this order, too; they may import every leaf, and no leaf may import them."""

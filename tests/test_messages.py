@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from pairing import faults
 
+from harness_nb.encoding import decode, encode
 from harness_nb.messages import (
     INTERRUPTED,
     REPLAY_LIMIT,
@@ -22,12 +23,9 @@ from harness_nb.messages import (
     Transcript,
     Usage,
     assistant,
-    clean,
-    decode,
-    encode,
-    parse_arguments,
     user,
 )
+from harness_nb.strict import clean, parse_arguments
 
 
 def calls(*names, text=""):

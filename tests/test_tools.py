@@ -13,7 +13,8 @@ from harness_nb.messages import Image, Text, ToolCall, ToolResult
 from harness_nb.providers.scripted import scripted
 from harness_nb.recipes import assistant
 from harness_nb.seams import Call, Run
-from harness_nb.tools import Tool, Toolbox, off_loop, tool
+from harness_nb.tasks import off_loop
+from harness_nb.tools import Tool, Toolbox, tool
 
 
 @tool(effects={"read"})

@@ -10,8 +10,8 @@ from dataclasses import fields, is_dataclass
 from itertools import islice
 
 from harness_nb.errors import UsageError
-from harness_nb.messages import clean
 from harness_nb.results import CannotRead, as_content, bounded
+from harness_nb.strict import clean
 
 LIMIT = 2_000
 """Most characters of one variable's value that the model gets."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 
-from harness_nb.messages import Usage, clean
+from harness_nb.messages import Usage
+from harness_nb.strict import clean
 
 ARGUMENT = 60
 """Most characters of one argument's value in a call's one line."""

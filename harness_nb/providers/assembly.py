@@ -10,8 +10,9 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 from harness_nb.events import CallDelta, TextDelta, ThinkingDelta
-from harness_nb.messages import Message, Opaque, Part, Text, Thinking, ToolCall, Usage, assistant, clean
+from harness_nb.messages import Message, Opaque, Part, Text, Thinking, ToolCall, Usage, assistant
 from harness_nb.seams import Reply, Run, Stop
+from harness_nb.strict import clean
 
 
 @dataclass(slots=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import TypeAlias, cast
 
-from harness_nb.messages import Usage, parse_arguments
+from harness_nb.messages import Usage
 from harness_nb.providers.assembly import Assembly, Written
 from harness_nb.providers.wire import DONE, Event
 from harness_nb.seams import Stop
+from harness_nb.strict import parse_arguments
 
 THINKING = ("reasoning_content", "reasoning")
 """Fields in which servers put the model's thinking."""

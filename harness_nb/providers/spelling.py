@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, TypeVar
 
 from harness_nb.events import Notice
-from harness_nb.messages import Message, ToolCall, clean
+from harness_nb.messages import Message, ToolCall
 from harness_nb.providers.schemas import accepted
 from harness_nb.seams import Run, ToolSpec
+from harness_nb.strict import clean
 
 Form = TypeVar("Form")
 

@@ -17,9 +17,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias, cast
 
+from harness_nb.encoding import decode, encode
 from harness_nb.errors import ProviderError, UsageError
 from harness_nb.events import CallDelta, TextDelta, ThinkingDelta
-from harness_nb.messages import Message, Usage, decode, encode
+from harness_nb.messages import Message, Usage
 from harness_nb.seams import Reply, Request, Stop
 
 HEADER = '{"harness_nb": "recording", "version": 1}'

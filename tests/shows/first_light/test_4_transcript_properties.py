@@ -9,6 +9,7 @@ from pairing import faults
 from wire.peer import Peer
 
 from harness_nb.agent import Agent, answer_open_calls
+from harness_nb.encoding import decode, encode
 from harness_nb.events import DecisionMade, MessageAdded
 from harness_nb.messages import (
     INTERRUPTED,
@@ -23,15 +24,12 @@ from harness_nb.messages import (
     ToolResult,
     Transcript,
     assistant,
-    clean,
-    decode,
-    encode,
     paired,
-    parse_arguments,
     user,
 )
 from harness_nb.providers.scripted import say, scripted
 from harness_nb.seams import Request, Run
+from harness_nb.strict import clean, parse_arguments
 from harness_nb.tools import Toolbox, tool
 
 some = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -1,0 +1,65 @@
+"""A transcript's entries as plain JSON data, and back, equal: what stores and recordings keep. Book chapter 21."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import datetime
+from typing import get_args
+
+from harness_nb.messages import PARTS, Decision, Entry, Image, Message, Part, Role, ToolResult
+
+
+def encode(entry: Entry) -> dict[str, object]:
+    """Turn a message or a decision into plain JSON data; `decode` turns it back, equal."""
+    if isinstance(entry, Decision):
+        changes = {key: [encode(message) for message in shown] for key, shown in entry.changes.items()}
+        return {
+            "kind": "decision",
+            "by": entry.by,
+            "why": entry.why,
+            "changes": changes,
+            "undoes": entry.undoes,
+            "id": entry.id,
+        }
+    parts = [_encode_part(part) for part in entry.parts]
+    return {"kind": "message", "role": entry.role, "parts": parts, "id": entry.id, "at": entry.at.isoformat()}
+
+
+def decode(data: Mapping[str, object]) -> Entry:
+    """Rebuild what `encode` made. Raises ValueError for data that it did not make."""
+    try:
+        if data["kind"] == "decision":
+            changes = {key: tuple(decode(m) for m in shown) for key, shown in data["changes"].items()}  # type: ignore[attr-defined]
+            return Decision(data["by"], data["why"], changes, data["undoes"], data["id"])  # type: ignore[arg-type]
+        if data["kind"] == "message":
+            if data["role"] not in get_args(Role):
+                raise ValueError(f"not a transcript entry: role {data['role']!r}")
+            parts = tuple(_decode_part(part) for part in data["parts"])  # type: ignore[attr-defined]
+            return Message(data["role"], parts, data["id"], datetime.fromisoformat(data["at"]))  # type: ignore[arg-type]
+    except (KeyError, TypeError, AttributeError) as fault:
+        raise ValueError(f"not a transcript entry: {fault!r}") from fault
+    raise ValueError(f"not a transcript entry: kind {data['kind']!r}")
+
+
+def _encode_part(part: Part) -> dict[str, object]:
+    data: dict[str, object] = {"kind": part.kind}
+    for item in fields(part):
+        value = getattr(part, item.name)
+        if isinstance(value, bytes):
+            value = base64.b64encode(value).decode()
+        elif isinstance(value, tuple):
+            value = [_encode_part(inner) for inner in value]
+        data[item.name] = value
+    return data
+
+
+def _decode_part(data: Mapping[str, object]) -> Part:
+    values = {key: value for key, value in data.items() if key != "kind"}
+    kind = PARTS[str(data["kind"])]
+    if kind is Image:
+        values["data"] = base64.b64decode(str(values["data"]))
+    if kind is ToolResult:
+        values["content"] = tuple(_decode_part(part) for part in values["content"])  # type: ignore[attr-defined]
+    return kind(**values)  # type: ignore[arg-type]
