@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from harness_nb.errors import Reason
 from harness_nb.messages import Decision, Message, ToolCall, ToolResult, Usage
@@ -103,6 +103,46 @@ class DecisionMade:
 
 
 @dataclass(frozen=True, slots=True)
+class Preview:
+    """What a call would do, for a person to judge: a unified diff, code, or a command."""
+
+    kind: Literal["diff", "code", "command"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAsked:
+    """A call waits for a person's decision; nothing of it has run.
+
+    `call.raw` holds the validated arguments, exactly as they would run. `why` says in one sentence
+    which rule asks. `scopes` says what "for this session" could cover, narrowest first.
+    """
+
+    id: str
+    call: ToolCall
+    effects: tuple[str, ...]
+    why: str
+    scopes: tuple[str, ...] = ()
+    preview: Preview | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalDecided:
+    """A question is settled. `by` is `you`, `nobody` (no person to ask) or `timeout`; `scope` is empty for once.
+
+    `edited` holds the arguments as the person changed them, empty if they did not.
+    """
+
+    id: str
+    call: ToolCall
+    allowed: bool
+    by: str
+    scope: str = ""
+    reason: str = ""
+    edited: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolStarted:
     """A tool's body is about to run: from here on it may have had an effect."""
 
@@ -156,6 +196,8 @@ Event: TypeAlias = (
     | TurnEnded
     | MessageAdded
     | DecisionMade
+    | ApprovalAsked
+    | ApprovalDecided
     | ToolStarted
     | ToolFinished
     | Progress

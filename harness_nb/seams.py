@@ -27,6 +27,7 @@ from harness_nb.events import (
     Event,
     Listener,
     MessageAdded,
+    Preview,
     TextDelta,
     ThinkingDelta,
     ToolStarted,
@@ -52,6 +53,8 @@ class ToolSpec:
     description: str
     input_schema: Mapping[str, object]
     effects: frozenset[Effect] = frozenset()
+    preview: Callable[[Mapping[str, object]], Preview | None] | None = field(default=None, compare=False)
+    """Shows what a call with these arguments would do, without doing it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,12 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar, cast, get_args, overload
 
 from harness_nb.errors import RunStop, ToolError, UsageError
-from harness_nb.events import ToolStarted
+from harness_nb.events import Preview, ToolStarted
 from harness_nb.messages import Image, Text, ToolCall, ToolResult
 from harness_nb.results import ITEMS, LIMIT, CannotRead, as_content, bounded
 from harness_nb.schema import Signature, caller_scope
@@ -115,6 +115,7 @@ def tool(
     description: str | None = None,
     effects: Iterable[Effect] = (),
     limit: int = LIMIT,
+    preview: Callable[[Mapping[str, object]], Preview | None] | None = None,
 ) -> Callable[[Callable[..., object]], Tool]: ...
 
 
@@ -126,6 +127,7 @@ def tool(
     description: str | None = None,
     effects: Iterable[Effect] = (),
     limit: int = LIMIT,
+    preview: Callable[[Mapping[str, object]], Preview | None] | None = None,
 ) -> Tool | Callable[[Callable[..., object]], Tool]:
     """Make a tool of a function: `@tool`, `@tool(effects={"read"})` or `tool(method)`.
 
@@ -133,6 +135,7 @@ def tool(
     describes a parameter, one annotated `Run` or `Call` is filled in by the harness, and what a
     partial has bound, `*args` and `**kwargs` are left out. Declare what the tool does in `effects`
     (`read`, `write`, `network`, `mutate`, `spend`): undeclared counts as unknown, and asks.
+    `preview` shows a person, before they decide, what a call with these arguments would do.
 
     Raises UsageError for a function without a docstring, with parameters that JSON can't carry, or
     with an effect that there is not.
@@ -157,7 +160,8 @@ def tool(
                 f"Tool `{called}` has no docstring: write a line that tells the model what it does."
             )
         signature = Signature(function, called, caller_scope(frame, function))
-        return Tool(function, ToolSpec(called, words, signature.json_schema, effects), signature, limit)
+        spec = ToolSpec(called, words, signature.json_schema, effects, preview)
+        return Tool(function, spec, signature, limit)
 
     return make if function is None else make(function)
 
