@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from harness_nb.events import CallDelta, Event, TextDelta, ThinkingDelta, TurnRestarted
+from harness_nb.jupyter.asking import Asking
 from harness_nb.jupyter.segments import Note, Segment, ToolUse, Words
 from harness_nb.jupyter.view import RunView
 from harness_nb.jupyter.words import clipped, counted, pretty, tokens, visible
@@ -19,8 +20,8 @@ from harness_nb.jupyter.words import clipped, counted, pretty, tokens, visible
 SHOWN = 4_000
 """Most characters of a call's arguments and of its result that a person can unfold."""
 
-Part: TypeAlias = dict[str, str | bool]
 Json: TypeAlias = dict[str, object]
+Part: TypeAlias = Json
 
 
 class Feed:
@@ -122,13 +123,30 @@ def _face(segment: Segment) -> Part:
                 "state": segment.state,
                 "arguments": segment.arguments,
                 "upshot": segment.upshot,
-                "input": clipped(pretty(segment.raw), SHOWN) if written else "",
+                "input": clipped(pretty(segment.edited or segment.raw), SHOWN) if written else "",
                 "output": clipped(visible(segment.output), SHOWN),
                 "busy": segment.busy,
+                "question": _question(segment.asking) if segment.asking and segment.state == "asking" else "",
             }
         case Note():
             share = "" if segment.share is None else f"{segment.share:.2f}"
             return {"kind": "note", "text": visible(segment.text), "share": share}
+
+
+def _question(asking: Asking) -> Json:
+    """All that a person needs to decide, whole however long it is, and what their answer must name."""
+    return {
+        "id": asking.asked.id,
+        "seal": asking.seal,
+        "title": list(asking.title),
+        "effects": [visible(effect) for effect in asking.asked.effects],
+        "why": asking.why,
+        "shows": asking.asked.preview.kind if asking.asked.preview is not None else "",
+        "preview": asking.preview,
+        "arguments": asking.arguments,
+        "editable": asking.editable,
+        "scopes": list(asking.scopes),
+    }
 
 
 def _body(segment: Segment) -> str:

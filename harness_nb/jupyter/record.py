@@ -140,11 +140,25 @@ def _call(use: ToolUse, limit: int) -> str:
         f'{name} {escape(use.arguments)}</code> <span style="{FAILED if use.state == "failed" else FAINT}">'
     )
     line += f"{escape(use.upshot)}</span>"
-    given = pretty(use.raw)
-    inside = f"{_label('Arguments')}{_box(clipped(given, limit))}" if given else ""
+    inside = "".join(_labelled(label, text, limit) for label, text in _given(use))
     if use.output and not use.told:
-        inside += f"{_label('Result')}{_box(clipped(visible(use.output), limit))}"
+        inside += _labelled("Result", visible(use.output), limit)
     return _fold(line, inside)
+
+
+def _given(use: ToolUse) -> Iterator[tuple[str, str]]:
+    """What the call was given, and what a person saw of it before they decided."""
+    if use.edited:
+        yield "Arguments, as you changed them", pretty(use.edited)
+        yield "Arguments, as the model wrote them", pretty(use.raw)
+    else:
+        yield "Arguments", pretty(use.raw)
+    if use.asking is not None:
+        yield "Shown to you before you decided", use.asking.preview
+
+
+def _labelled(label: str, text: str, limit: int) -> str:
+    return f"{_label(label)}{_box(clipped(text, limit))}" if text else ""
 
 
 def _fold(summary: str, inside: str) -> str:

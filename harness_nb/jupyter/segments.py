@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from harness_nb.agent import NEVER_RAN, interrupted_text
+from harness_nb.jupyter.asking import Asking
 from harness_nb.jupyter.words import arguments, counted, one_line, size, took, visible, weight
 from harness_nb.messages import Image, ToolCall, ToolResult
 
@@ -13,7 +14,9 @@ RESULT = 60
 """Longest one-line result (characters) that is shown in a call's own line."""
 
 NoteKind = Literal["notice", "progress", "wait", "switch", "restart", "decision", "nudge"]
-CallState = Literal["writing", "waiting", "running", "ok", "failed", "not run", "interrupted"]
+CallState = Literal[
+    "writing", "waiting", "asking", "running", "ok", "failed", "denied", "not run", "interrupted"
+]
 
 
 @dataclass(slots=True)
@@ -55,8 +58,12 @@ class ToolUse:
     name: str
     state: CallState = "writing"
     seconds: float = 0.0
+    waited: float = 0.0
+    """How much of its time went by while a person was asked."""
     output: str = ""
     pictures: tuple[Image, ...] = ()
+    asking: Asking | None = None
+    """What a person was asked about it, if they were."""
     _pieces: list[str] = field(default_factory=list)
 
     def add(self, piece: str) -> None:
@@ -76,14 +83,16 @@ class ToolUse:
 
     @property
     def arguments(self) -> str:
-        """The arguments on one line; empty while they are still being written."""
-        return "" if self.state == "writing" else arguments(self.raw)
+        """The arguments on one line, as they are run; empty while they are still being written."""
+        return "" if self.state == "writing" else arguments(self.edited or self.raw)
 
     @property
     def outcome(self) -> str:
         """What came of it: a short result as it stands, else its size; why, if it failed."""
         if self.state == "ok":
             return self._result()
+        if self.state == "denied":
+            return ""
         if self.state in {"failed", "not run"} and self.output and self.output != NEVER_RAN:
             why = self.output.removeprefix(f"`{self.name}` failed: ").removeprefix(
                 f"`{self.name}` was not run: "
@@ -105,16 +114,27 @@ class ToolUse:
 
     def finish(self, call: ToolCall, result: ToolResult, seconds: float) -> None:
         """Take the call's result."""
-        self.state = _end_of_call(result, seconds, ran=self.state == "running")
+        if self.state != "denied":
+            self.state = _end_of_call(result, seconds, ran=self.state == "running")
         self.raw = call.raw
-        self.seconds = seconds
+        self.seconds = max(0.0, seconds - self.waited)
         self.output = result.text
         self.pictures = tuple(part for part in result.content if isinstance(part, Image))
 
     @property
     def busy(self) -> bool:
         """Whether it has no result yet."""
-        return self.state in {"writing", "waiting", "running"}
+        return self.state in {"writing", "waiting", "asking", "running"}
+
+    @property
+    def decision(self) -> str:
+        """What a person, or nobody, decided about it; empty if nothing was asked."""
+        return self.asking.decision if self.asking is not None else ""
+
+    @property
+    def edited(self) -> str:
+        """The argument text as a person changed it; empty if they did not."""
+        return self.asking.decided.edited if self.asking is not None and self.asking.decided else ""
 
     @property
     def told(self) -> bool:
@@ -125,6 +145,11 @@ class ToolUse:
     def upshot(self) -> str:
         """What came of it and how long it took, to follow the call: `→ 3` or `— ok, 42 lines, 1.1 kB · 2.1 s`."""
         outcome = self.outcome if self.told else f"— {self.outcome}"
+        if self.state == "asking":
+            outcome = "— waits for you"
+        elif decision := self.decision:
+            known = self.outcome not in {"", "waiting"}
+            outcome = f"— {decision}{' ' if self.told else ', '}{self.outcome}" if known else f"— {decision}"
         return f"{outcome} · {self.aside}" if self.aside else outcome
 
     @property

@@ -17,6 +17,8 @@ from typing import Literal
 
 from harness_nb.errors import Reason
 from harness_nb.events import (
+    ApprovalAsked,
+    ApprovalDecided,
     CallDelta,
     DecisionMade,
     Event,
@@ -35,6 +37,7 @@ from harness_nb.events import (
     TurnRestarted,
     TurnStarted,
 )
+from harness_nb.jupyter.asking import Asking
 from harness_nb.jupyter.segments import Note, NoteKind, Segment, ToolUse, Words
 from harness_nb.jupyter.words import counted, one_line, took, visible, weight
 from harness_nb.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage
@@ -147,6 +150,10 @@ class RunView:
                 return self._close(usage.reasoning)
             case MessageAdded(message):
                 return self._settle(message)
+            case ApprovalAsked():
+                return self._ask(event)
+            case ApprovalDecided():
+                return self._decide(event)
             case ToolStarted(call):
                 return self._start_call(call)
             case ToolFinished(call, result, seconds):
@@ -244,6 +251,26 @@ class RunView:
             return None
         return self._add("nudge", f"The harness told the model: {text}")
 
+    def _ask(self, event: ApprovalAsked) -> int:
+        """Hang a question on its call; asked a second time, it is about other arguments."""
+        index, use = self._call(event.call.id, event.call.name)
+        again = use.asking is not None and use.asking.asked.id == event.id
+        began = use.asking.began if use.asking is not None and again else self._clock()
+        use.asking = Asking(event, began, edited=again)
+        use.state = "asking"
+        self._tell_running()
+        return index
+
+    def _decide(self, event: ApprovalDecided) -> int:
+        index, use = self._call(event.call.id, event.call.name)
+        if use.asking is None:  # denied without a question, because there is nobody to ask
+            use.asking = Asking(ApprovalAsked(event.id, event.call, (), ""), self._clock())
+        use.asking.decided = event
+        use.waited += self._clock() - use.asking.began
+        use.state = "waiting" if event.allowed else "denied"
+        self._tell_running()
+        return index
+
     def _start_call(self, call: ToolCall) -> int:
         index, use = self._call(call.id, call.name)
         use.state = "running"
@@ -257,6 +284,11 @@ class RunView:
         return index
 
     def _tell_running(self) -> None:
+        asked = [use.asking for _, use in self._calls.values() if use.state == "asking" and use.asking]
+        if asked:
+            more = f" ({len(asked)} questions wait)" if len(asked) > 1 else ""
+            self.doing = f"waiting for you: {asked[0].question}{more}"
+            return
         names = [use.name for _, use in self._calls.values() if use.state == "running"]
         one = f"running {one_line(visible(names[0]), NAME)}" if names else "waiting for the model"
         self.doing = f"running {len(names)} tools" if len(names) > 1 else one

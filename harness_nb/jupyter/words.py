@@ -122,6 +122,16 @@ def pretty(raw: str) -> str:
     return visible("\n".join(f"{name} = {_laid_out(value)}" for name, value in given.items()))
 
 
+def readable_json(raw: str) -> str:
+    """Return JSON text laid out to be changed by hand, of the same value; what acts or hides stands as an escape."""
+    try:
+        text = json.dumps(json.loads(raw), ensure_ascii=False, indent=2)
+    except (ValueError, RecursionError):
+        return visible(raw)
+    escape = re.compile(f"{_NAMELESS.pattern}|[\ud800-\udfff]")
+    return escape.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 def _laid_out(value: object) -> str:
     if isinstance(value, str) and "\n" in value:
         return "\n" + "\n".join(f"    {line}" for line in value.split("\n"))

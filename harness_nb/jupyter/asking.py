@@ -1,0 +1,111 @@
+"""A question about a call, and what became of it, in the words that every view uses. segments.py hangs it on its call."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from hashlib import sha256
+
+from harness_nb.events import ApprovalAsked, ApprovalDecided, Preview
+from harness_nb.jupyter.words import one_line, pretty, readable_json, visible
+from harness_nb.messages import ToolCall
+
+TITLE = 100
+"""Most characters of a file's name in a question; the arguments below it hold all of it."""
+
+
+@dataclass(slots=True)
+class Asking:
+    """What a person is asked, as it stands now, and the decision once there is one."""
+
+    asked: ApprovalAsked
+    began: float
+    edited: bool = False
+    """Whether the person has changed the arguments since they were asked."""
+    decided: ApprovalDecided | None = None
+
+    @property
+    def seal(self) -> str:
+        """Stands for exactly this call with exactly these arguments: a decision on other ones must not count."""
+        return seal(self.asked.call)
+
+    @property
+    def title(self) -> tuple[str, str, str]:
+        """The question in one sentence, split round the part that is a name: `Allow an edit of`, `x.csv`, `?`."""
+        preview, path = self.asked.preview, _path(self.asked.call.raw)
+        match preview:
+            case Preview("diff") if path:
+                return "Allow an edit of ", path, "?"
+            case Preview("code"):
+                return "Allow this code in your notebook with ", self._name, "?"
+            case Preview("command"):
+                return "Allow this command with ", self._name, "?"
+            case _:
+                return "Allow a call of ", self._name, "?"
+
+    @property
+    def question(self) -> str:
+        """The same as plain text."""
+        before, name, after = self.title
+        return f"{before}`{name}`{after}"
+
+    @property
+    def _name(self) -> str:
+        return one_line(visible(self.asked.call.name), TITLE)
+
+    @property
+    def why(self) -> str:
+        """Why it asks, and that nothing has happened."""
+        changed = "You changed the arguments. " if self.edited else ""
+        return f"{changed}{visible(self.asked.why)} Nothing has run yet."
+
+    @property
+    def preview(self) -> str:
+        """What the call would do, in full."""
+        return visible(self.asked.preview.text) if self.asked.preview is not None else ""
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """What can be allowed for the session; nothing where the person wrote the arguments, since no rule knows them."""
+        return () if self.edited else tuple(visible(scope) for scope in self.asked.scopes)
+
+    @property
+    def arguments(self) -> str:
+        """All arguments, laid out to be read."""
+        return pretty(self.asked.call.raw) or "none"
+
+    @property
+    def editable(self) -> str:
+        """All arguments as JSON text that can be changed; what can't be seen stands there as an escape."""
+        return readable_json(self.asked.call.raw)
+
+    @property
+    def decision(self) -> str:
+        """The decision in a few words, `allowed by you, once`; empty while there is none."""
+        told = self.decided
+        if told is None:
+            return ""
+        if told.allowed:
+            how = f"for this session: {visible(told.scope)}" if told.scope else "once"
+            return f"{'edited and ' if told.edited else ''}allowed by {visible(told.by)}, {one_line(how, 2 * TITLE)}"
+        reason = one_line(visible(told.reason), 2 * TITLE)
+        match told.by:
+            case "nobody":
+                return "denied: there was nobody to ask"
+            case "timeout":
+                return "denied: no answer came in time"
+            case _:
+                return f"denied by {visible(told.by)}{f': {reason}' if reason else ''}"
+
+
+def seal(call: ToolCall) -> str:
+    """Return a short digest of a call's tool and arguments."""
+    return sha256(f"{call.id}\0{call.name}\0{call.raw}".encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def _path(raw: str) -> str:
+    try:
+        path = json.loads(raw).get("path", "")
+    except (ValueError, RecursionError, AttributeError):
+        return ""
+    return one_line(visible(path), TITLE) if isinstance(path, str) else ""
