@@ -115,7 +115,8 @@ def _fetch_part(requirement: str, part: Path, report: Callable[[int], None]) -> 
 
 
 def _biggest(folder: Path) -> Path:
-    return max(folder.rglob("*"), key=_size)
+    places = os.walk(folder)  # unlike rglob it passes over a folder that the client removes meanwhile
+    return max((Path(place, name) for place, _, names in places for name in names), key=_size)
 
 
 def _size(path: Path) -> int:
