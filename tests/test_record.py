@@ -1,5 +1,6 @@
 """The static record: what it says, and what it must never do."""
 
+import sys
 from html.parser import HTMLParser
 
 import nbformat
@@ -43,7 +44,7 @@ ELEMENTS = {
     *("div", "span", "details", "summary", "strong", "em", "code", "pre", "p", "br", "hr", "a", "blockquote"),
     *("ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "h1", "h2", "h3", "h4", "h5", "h6"),
 }
-ATTRIBUTES = {"style", "href", "class", "start", "title"}
+ATTRIBUTES = {"style", "href", "class", "start", "title", "cellpadding"}
 
 
 class Elements(HTMLParser):
@@ -202,6 +203,59 @@ def test_a_huge_result_does_not_bloat_the_record():
 def test_many_calls_share_the_space():
     calls = [event for n in range(60) for event in (TurnStarted(n + 1), *used(result="x" * 5000))]
     assert sum(map(len, bundle(told(*calls)).values())) < 150_000
+
+
+def table(rows, columns):
+    return "\n".join(["|" * (columns + 1), "|-" * columns + "|", *["|1" * columns + "|"] * rows])
+
+
+def test_a_large_table_stays_light_and_is_still_a_table():
+    html = bundle(told(TextDelta(table(100, 20))))["text/html"]
+    assert html.count("<td") == 2000
+    assert len(html) < 50_000
+
+
+def test_what_would_be_heavy_is_shown_as_it_was_written_and_says_so():
+    text = table(600, 20)
+    forms = bundle(told(TextDelta(text)))
+    words = Elements(forms["text/html"]).words
+    assert "as it was written: drawn, it would weigh" in words
+    assert text in words
+    assert sum(map(len, forms.values())) < 50_000
+
+
+@pytest.mark.parametrize("piece", ["a\n\n", "&", "<", "|a|\n|-|\n", "[[]()", "`a` "])
+def test_words_of_any_kind_weigh_about_as_much_in_the_record_as_by_themselves(piece):
+    text = piece * (25_000 // len(piece))
+    assert sum(map(len, bundle(told(TextDelta(text))).values())) < 50_000
+    assert len(as_html(told(*[TextDelta(text), *used()] * 40))) < 700_000
+
+
+def test_the_answer_is_the_last_to_be_shortened():
+    words = Elements(as_html(told(TextDelta("early " * 50_000), *used(), TextDelta("late " * 20_000)))).words
+    assert words.count("late") == 20_000
+    assert "characters not shown" in words
+
+
+def calls_made(function):
+    """How many Python functions it takes: the same on a busy machine as on an idle one."""
+    count = 0
+
+    def counted(_frame, event, _argument):
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(counted)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_the_work_of_drawing_a_flood_of_words_is_bounded():
+    small, large = (told(TextDelta("[](<" * size)) for size in (10_000, 200_000))
+    assert calls_made(lambda: as_html(large)) < 1.1 * calls_made(lambda: as_html(small))
 
 
 def test_an_unfinished_or_empty_run_can_be_drawn():

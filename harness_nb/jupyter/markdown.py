@@ -20,9 +20,13 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
     from markdown_it.utils import EnvType, OptionsDict
 
+FEW = 100
+"""Cells of tables that get our borders and padding; more of them have the notebook's own look, ten times as light."""
+
 SCHEMES = ("http://", "https://", "mailto:")
 """What a link may start with."""
 
+CELLS = {"td_open", "th_open"}
 LINE = "1px solid rgba(128,128,128,0.35)"
 MONO = "font-family:monospace;font-size:0.92em"
 PRE = (
@@ -72,7 +76,12 @@ def _parser() -> SafeMarkdown:
 
 
 def _style(state: StateCore) -> None:
+    many = sum(token.type in CELLS for token in state.tokens) > FEW
     for token in _all(state.tokens):
+        if many and token.type == "table_open":
+            token.attrSet("cellpadding", "5")  # where a reader has no look of its own
+        if many and token.type in {*CELLS, "tr_open"}:
+            continue
         if token.nesting >= 0 and (style := STYLES.get(token.tag)):
             aligned = str(token.attrs.get("style", ""))
             token.attrSet("style", f"{style};{aligned}" if aligned else style)

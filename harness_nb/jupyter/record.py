@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from harness_nb.jupyter.markdown import LINE, MONO, as_html as markdown
+from harness_nb.jupyter.markdown import LINE, MONO
+from harness_nb.jupyter.prose import drawn
 from harness_nb.jupyter.segments import Note, Segment, ToolUse, Words
 from harness_nb.jupyter.view import RunView
 from harness_nb.jupyter.words import clipped, pretty, tokens, visible
@@ -29,8 +30,8 @@ ALL_FOLDED = 24_000
 SHORTEST = 200
 """What each folded text may have, however many there are."""
 
-ANSWER = 200_000
-"""Most characters of one stretch of the model's own words."""
+PROMPT = 10_000
+"""Most characters of the prompt, which stands in the cell above."""
 
 _ACTIVE = re.compile(
     r"<(?=[A-Za-z/!?])|&(?=[A-Za-z#])|!\[|\]\((?!\s*(?:https?://|mailto:))|^ {0,3}\[[^\]\n]*\]:",
@@ -118,11 +119,13 @@ def _drawn(view: RunView) -> Iterator[str]:
     segments = _in_order(view)
     folds = sum(1 if isinstance(s, Words) else 2 for s in segments if not isinstance(s, Note)) or 1
     limit = max(SHORTEST, min(FOLDED, ALL_FOLDED // folds))
+    said = [visible(s.text) for s in segments if isinstance(s, Words) and s.kind == "text"]
+    prose = iter(drawn(said))
     for segment in segments:
         match segment:
             case Words(kind="text"):
-                if text := clipped(visible(segment.text), ANSWER).strip():
-                    yield f'<div style="padding-top:6px;overflow-x:auto">{markdown(text)}</div>'
+                if html := next(prose):
+                    yield f'<div style="padding-top:6px;overflow-x:auto">{html}</div>'
             case Words():
                 yield _fold(
                     f'<span style="{FAINT}">Thinking · {escape(segment.aside)}</span>',
@@ -131,7 +134,7 @@ def _drawn(view: RunView) -> Iterator[str]:
             case ToolUse():
                 yield _call(segment, limit)
             case Note():
-                yield f'<div style="{ROW};padding-left:14px;{FAINT}">{escape(visible(segment.text))}</div>'
+                yield f'<div style="{ROW};padding-left:14px;{FAINT}">{escape(clipped(visible(segment.text), limit))}</div>'
 
 
 def _call(use: ToolUse, limit: int) -> str:
@@ -178,7 +181,7 @@ def _prompt(prompt: str) -> str:
         return ""
     return (
         f'<div style="margin:0 0 10px 0;padding-left:12px;border-left:3px solid rgba(128,128,128,0.35);'
-        f'white-space:pre-wrap;{FAINT}">{escape(visible(prompt))}</div>'
+        f'white-space:pre-wrap;{FAINT}">{escape(clipped(visible(prompt), PROMPT))}</div>'
     )
 
 
