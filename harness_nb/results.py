@@ -14,16 +14,16 @@ import itertools
 import json
 import math
 import pathlib
+import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
-from typing import cast
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set as AbstractSet
+from typing import TypeAlias, cast
 
 from harness_nb.errors import ToolError
 from harness_nb.messages import Image, Text
+from harness_nb.pictures import sendable, sniffed
+from harness_nb.seams import LIMIT
 from harness_nb.strict import clean
-
-LIMIT = 16_000
-"""Most characters of one result that a model gets by default."""
 
 ITEMS = 1_000
 """Most items taken from a generator."""
@@ -33,43 +33,111 @@ DEPTH = 20
 
 EMPTY = "(the tool returned empty text)"
 
-SIGNATURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
+ACTING = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|\r(?!\n)")
+"""What a terminal acts on, and marks that reorder text: all but tab, newline and CRLF."""
+
+WIDEST = 6
+"""Most characters that one of those becomes."""
+
+Keep: TypeAlias = Callable[[str], str]
+"""Takes a text that is too long, whole; returns what a model should do to see the rest."""
 
 
 class CannotRead(Exception):
     """A value that can't be turned into a result; the message names its type and why."""
 
 
-def as_content(value: object, limit: int = LIMIT) -> tuple[Text | Image, ...]:
-    """Turn what a tool returned into the content of its result, at most `limit` characters. Raises CannotRead."""
-    if isinstance(value, Image):
-        return (value,)
-    if isinstance(value, bytes | bytearray) and (kind := _image_type(bytes(value))):
-        return (Image(bytes(value), kind),)
-    if isinstance(value, list | tuple) and value and all(isinstance(item, Text | Image) for item in value):
-        return _parts(value, limit)
-    if type(value) is str:
+def as_content(value: object, limit: int | None = LIMIT) -> tuple[Text | Image, ...]:
+    """Turn what a tool returned into the content of its result; None for `limit` leaves it whole. Raises CannotRead."""
+    if isinstance(value, str) and limit is not None:
         value = bounded(value, limit)  # before anything that costs time for each character
-    return (Text(bounded(_written(value), limit)),)
+    if isinstance(value, bytes | bytearray) and sniffed(bytes(value[:16])):
+        value = Image(bytes(value), "")
+    if isinstance(value, Text | Image):
+        value = [value]
+    if isinstance(value, list | tuple) and value and all(isinstance(item, Text | Image) for item in value):
+        content = tuple(
+            sendable(item.data, item.media_type) if isinstance(item, Image) else item for item in value
+        )
+    else:
+        content = (Text(_written(value)),)
+    return content if limit is None else fitted(content, limit)
 
 
-def _parts(values: Sequence[Text | Image], limit: int) -> tuple[Text | Image, ...]:
-    """Keep pictures and texts in order; where the texts are too long together, each gets its share."""
-    texts = [item for item in values if isinstance(item, Text)]
-    share = limit if sum(len(item.text) for item in texts) <= limit else max(limit // len(texts), 1)
-    kept = [item if isinstance(item, Image) else Text(bounded(item.text, share)) for item in values]
-    return tuple(item for item in kept if isinstance(item, Image) or item.text.strip()) or (Text(EMPTY),)
+def fitted(
+    content: tuple[Text | Image, ...], limit: int = LIMIT, keep: Keep | None = None
+) -> tuple[Text | Image, ...]:
+    """Make content what a model may get: neighbouring texts as one, readable, not empty, at most `limit` characters.
+
+    `keep` is given the whole of each text that is shortened, and returns what the model is told to do for the rest.
+    """
+    made: list[Text | Image] = []
+    share = _share(sorted(len(item.text) + 1 for item in content if isinstance(item, Text)), limit)
+    for item in content:
+        if isinstance(item, Image):
+            made.append(item)
+        elif not item.text or item.text.isspace():
+            continue
+        elif made and isinstance(before := made[-1], Text):
+            made[-1] = Text(f"{before.text}\n{bounded(item.text, share, keep)}")
+        else:
+            made.append(Text(bounded(item.text, share, keep)))
+    return tuple(made) or (Text(EMPTY),)
 
 
-def bounded(text: str, limit: int = LIMIT) -> str:
-    """Keep head and tail of a long text, at most `limit` characters, with a line at each end that says what is missing."""
-    if len(text) <= limit:
-        return text
-    half = max(limit // 2 - 100, 0)
-    missing = len(text) - 2 * half
-    top = f"[long output, shortened: first and last {half:,} of {len(text):,} characters]\n"
-    middle = f"\n[{missing:,} characters left out here; ask for less, or for a part]\n"
-    return f"{top}{text[:half]}{middle}{text[len(text) - half :]}"[:limit]
+def _share(sizes: Sequence[int], limit: int) -> int:
+    """Return how many characters each text may have, so that short ones stay whole and long ones get the rest."""
+    room = limit
+    for count, small in enumerate(sizes):
+        if small * (left := len(sizes) - count) > room:
+            return max(room // left - 1, 1)
+        room -= small
+    return limit
+
+
+def bounded(text: str, limit: int = LIMIT, keep: Keep | None = None) -> str:
+    """Make a text readable and keep head and tail of a long one, at most `limit` characters.
+
+    How much is missing is said at both ends, with what to do about it: what `keep` returns for the
+    whole text, where `{offset}` becomes the number of characters that the head holds.
+    """
+    if len(text) <= limit and len(seen := readable(text)) <= limit:
+        return seen
+    more = keep(text) if keep is not None else "ask for less, or for a part"
+    room = max((limit - 270 - 2 * len(more)) // 2, 0)
+    (head, first), (tail, last) = opening(text, room), _ending(text, room)
+    missing = f"{max(len(text) - first - last, 0):,} characters"
+    more = more.replace("{offset}", str(first))
+    return (
+        f"[long output, shortened: first {first:,} and last {last:,} of {len(text):,} characters; {more}]\n"
+        f"{head}\n[... {missing} left out here ...]\n{tail}\n"
+        f"[long output, shortened: {missing} left out above; {more}]"
+    )[:limit]
+
+
+def readable(text: str) -> str:
+    """Show what would act or mislead: control codes as pictures, those without one and bidi controls as escapes."""
+    return ACTING.sub(_pictured, text)
+
+
+def opening(text: str, room: int) -> tuple[str, int]:
+    """Return as much from the start of a text as fits once readable, and how many characters of it that is."""
+    head = readable(text[:room])
+    if len(head) <= room:
+        return head, min(room, len(text))
+    return readable(text[: room // WIDEST]), min(room // WIDEST, len(text))
+
+
+def _pictured(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return chr(0x2400 + code) if code < 0x20 else f"\\u{code:04x}"
+
+
+def _ending(text: str, room: int) -> tuple[str, int]:
+    for count in (min(room, len(text)), room // WIDEST):
+        if len(tail := readable(text[len(text) - count :])) <= room:
+            return tail, count
+    return "", 0
 
 
 def _written(value: object) -> str:
@@ -78,8 +146,6 @@ def _written(value: object) -> str:
             value = value.value
         if value is None:
             return "(done; the tool returned nothing)"
-        if isinstance(value, Text):
-            value = value.text
         if (preview := _preview(value)) is not None:
             return preview
         if isinstance(value, Iterator):
@@ -87,7 +153,7 @@ def _written(value: object) -> str:
         plain = _plain(value, set(), 0)
         if not isinstance(plain, str):
             return json.dumps(plain, ensure_ascii=False, allow_nan=False)
-        return plain if plain.strip() else EMPTY
+        return EMPTY if not plain or plain.isspace() else plain
     except (CannotRead, ToolError):
         raise
     except Exception as fault:
@@ -194,12 +260,6 @@ def _unwrapped(value: object) -> object:
 def _taken(values: Iterator[object]) -> list[object]:
     found = list(itertools.islice(values, ITEMS + 1))
     return [*found[:ITEMS], f"... (more than {ITEMS:,} items)"] if len(found) > ITEMS else found
-
-
-def _image_type(data: bytes) -> str:
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
-    return next((kind for start, kind in SIGNATURES.items() if data.startswith(start)), "")
 
 
 def _name(value: object) -> str:

@@ -45,6 +45,10 @@ Stop = Literal["end", "calls", "length", "pause", "refusal", "other"]
 """Why a model stopped: finished, wants tools, output limit, paused by the provider, declined, something new."""
 
 
+LIMIT = 16_000
+"""Most characters of one result that a model gets by default."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
     """What a model is told of a tool, and what gates know of it. No `effects` means undeclared, not harmless."""
@@ -55,6 +59,8 @@ class ToolSpec:
     effects: frozenset[Effect] = frozenset()
     preview: Callable[[Mapping[str, object]], Preview | None] | None = field(default=None, compare=False)
     """Shows what a call with these arguments would do, without doing it."""
+    limit: int = field(default=LIMIT, compare=False)
+    """Most characters of its result that a model gets."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,25 @@ DEPTH = 100
 """Deepest nesting of a call's arguments; deeper text is an attack or an accident, and upsets JSON writers."""
 
 
+PIECE = 1_000_000
+
+
 def clean(text: str) -> str:
     """Text that every wire and store accepts: surrogate pairs joined, lone ones replaced, no NUL."""
-    if text.isascii() and "\0" not in text:
+    if "\0" not in text and (text.isascii() or _encodes(text)):
         return text
     paired = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return paired.replace("\0", "\N{SYMBOL FOR NULL}")
+
+
+def _encodes(text: str) -> bool:
+    """Tell whether a text holds no surrogates; piece by piece, so that a huge one is not copied."""
+    try:
+        for start in range(0, len(text), PIECE):
+            text[start : start + PIECE].encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def joined(text: str) -> str:

@@ -4,6 +4,8 @@
 raises: an unknown name, bad arguments and a crash each become a result that tells the model what to do.
 
     name -> arguments read strictly -> gates, in the order given -> the tool's body, once
+
+Gates see a result whole. What comes out of them is bounded at the very end, for every tool.
 """
 
 from __future__ import annotations
@@ -22,9 +24,9 @@ from typing import TypeVar, cast, get_args, overload
 from harness_nb.errors import RunStop, ToolError, UsageError
 from harness_nb.events import Preview, ToolStarted
 from harness_nb.messages import Image, Text, ToolCall, ToolResult
-from harness_nb.results import ITEMS, LIMIT, CannotRead, as_content, bounded
+from harness_nb.results import ITEMS, CannotRead, as_content, bounded, fitted
 from harness_nb.schema import Signature, caller_scope
-from harness_nb.seams import Call, Dispatch, Effect, Gate, Run, ToolSpec, layered
+from harness_nb.seams import LIMIT, Call, Dispatch, Effect, Gate, Run, ToolSpec, layered
 from harness_nb.strict import parse_arguments
 from harness_nb.tasks import being_cancelled, off_loop
 
@@ -46,13 +48,16 @@ class Tool:
     function: Callable[..., object]
     spec: ToolSpec
     signature: Signature
-    limit: int = LIMIT
-    """Most characters of its result that the model gets."""
 
     @property
     def name(self) -> str:
         """The name a model calls it by."""
         return self.spec.name
+
+    @property
+    def limit(self) -> int:
+        """Most characters of its result that the model gets."""
+        return self.spec.limit
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         """Call the function as if it were not a tool."""
@@ -74,14 +79,14 @@ class Tool:
             returned = await returned
         if isinstance(returned, AsyncIterator):
             returned = await _taken(returned)
-        if isinstance(returned, str):
-            return as_content(returned, self.limit)
-        return await off_loop(functools.partial(as_content, returned, self.limit))
+        if isinstance(returned, str) and len(returned) <= self.limit:
+            return as_content(returned, None)
+        return await off_loop(functools.partial(as_content, returned, None))
 
     def _run(self, values: dict[str, object]) -> object:
         returned = self.function(**values)
         later = inspect.isawaitable(returned) or isinstance(returned, AsyncIterator)
-        return returned if later else _Content(as_content(returned, self.limit))
+        return returned if later else _Content(as_content(returned, None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +165,8 @@ def tool(
                 f"Tool `{called}` has no docstring: write a line that tells the model what it does."
             )
         signature = Signature(function, called, caller_scope(frame, function))
-        spec = ToolSpec(called, words, signature.json_schema, effects, preview)
-        return Tool(function, spec, signature, limit)
+        spec = ToolSpec(called, words, signature.json_schema, effects, preview, limit)
+        return Tool(function, spec, signature)
 
     return make if function is None else make(function)
 
@@ -213,7 +218,7 @@ class Toolbox:
                 return refused(asked.id, str(refusal) or "The call was refused, and no reason given.")
             except Exception as fault:  # noqa: BLE001 - a gate's fault must not lose the other calls
                 return refused(asked.id, _gate_failed(asked, run, fault))
-            return _fitting(asked, result)
+            return _fitting(asked, result, call.spec.limit)
 
         return answer
 
@@ -255,16 +260,16 @@ class Toolbox:
         try:
             return ToolResult(call.id, await item.invoke(call, run))
         except ToolError as fault:
-            return refused(call.id, str(fault) or "The tool failed and gave no reason.", item.limit)
+            return _failed(call, str(fault) or "The tool failed and gave no reason.")
         except CannotRead as fault:
-            return refused(call.id, f"`{item.name}` ran, but {fault}.", item.limit)
+            return _failed(call, f"`{item.name}` ran, but {fault}.")
         except RunStop:
             raise
         except BaseException as fault:
             if isinstance(fault, asyncio.CancelledError) and being_cancelled():
                 raise
             # Anything else, sys.exit() included, is the tool's failure and must not end the kernel.
-            return refused(call.id, f"`{item.name}` failed: {_described(fault)}", item.limit)
+            return _failed(call, f"`{item.name}` failed: {_described(fault)}")
 
 
 def _gate_failed(asked: ToolCall, run: Run, fault: BaseException) -> str:
@@ -273,15 +278,20 @@ def _gate_failed(asked: ToolCall, run: Run, fault: BaseException) -> str:
     return f"The call was not run: a check before it failed: {_described(fault)}"
 
 
-def _fitting(asked: ToolCall, result: object) -> ToolResult:
-    """Hold what the gates return to the rule: one result, for this call, not empty."""
+def _fitting(asked: ToolCall, result: object, limit: int) -> ToolResult:
+    """Hold what the gates return to the rule: one result, for this call, bounded, not empty."""
     if not isinstance(result, ToolResult):
         return refused(
             asked.id, f"A gate returned {type(result).__name__} instead of a result for this call."
         )
-    content = result.content or (Text("(the tool returned nothing)"),)
-    same = result.call_id == asked.id and content is result.content
+    content = fitted(result.content or (Text("(the tool returned nothing)"),), limit)
+    same = result.call_id == asked.id and content == result.content
     return result if same else replace(result, call_id=asked.id, content=content)
+
+
+def _failed(call: Call, why: str) -> ToolResult:
+    """Make the error result of a body, whole: gates may want all of a long one."""
+    return ToolResult(call.id, (Text(why),), is_error=True)
 
 
 def refused(call_id: str, why: str, limit: int = LIMIT) -> ToolResult:

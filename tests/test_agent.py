@@ -846,7 +846,7 @@ async def test_thinking_goes_back_as_it_came_and_in_place():
 
 
 async def test_a_picture_is_a_result():
-    png = b"\x89PNG\r\n\x1a\n..."
+    png = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\1\0\0\0\1"
 
     @tool
     def draw() -> bytes:

@@ -9,8 +9,10 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "harness_nb"
 SPINE = (
     "errors",
+    "workspace",
     "strict",
     "messages",
+    "pictures",
     "encoding",
     "events",
     "seams",

@@ -8,16 +8,19 @@ import decimal
 import enum
 import json
 import pathlib
+import struct
 import time
 import uuid
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 from pydantic import BaseModel
 
 from harness_nb.errors import ToolError
 from harness_nb.messages import Image, Text
-from harness_nb.results import ITEMS, LIMIT, CannotRead, as_content, bounded
+from harness_nb.pictures import size
+from harness_nb.results import ITEMS, CannotRead, as_content, bounded, fitted
+from harness_nb.seams import LIMIT
 
 
 class Color(enum.Enum):
@@ -187,21 +190,49 @@ def test_deep_nesting_is_cut_and_said():
 # Pictures.
 
 
+def png(width, height):
+    return b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR" + struct.pack(">II", width, height)
+
+
+JPEG = b"\xff\xd8\xff\xe0\0\4ab\xff\xff\xc0\0\x11\x08\0\2\0\3\3"
+
+
 @pytest.mark.parametrize(
     ("data", "kind"),
     [
-        (b"\x89PNG\r\n\x1a\nrest", "image/png"),
-        (b"\xff\xd8\xffrest", "image/jpeg"),
-        (b"GIF89arest", "image/gif"),
-        (b"RIFF....WEBPrest", "image/webp"),
+        (png(3, 2), "image/png"),
+        (JPEG, "image/jpeg"),
+        (b"GIF89a\x03\x00\x02\x00rest", "image/gif"),
+        (b"RIFF....WEBPVP8X...." + b"\0" * 4 + b"\2\0\0\1\0\0", "image/webp"),
+        (b"RIFF....WEBPVP8L....\x2f" + (2 | 1 << 14).to_bytes(4, "little"), "image/webp"),
+        (b"RIFF....WEBPVP8 " + b"." * 10 + b"\3\0\2\0", "image/webp"),
     ],
 )
 def test_bytes_of_a_picture_are_a_picture(data, kind):
+    assert size(data) == (3, 2)
     assert as_content(data) == (Image(data, kind),)
 
 
+def test_a_picture_is_told_by_its_bytes_whatever_it_is_called():
+    assert as_content(Image(png(3, 2), "image/webp")) == (Image(png(3, 2), "image/png"),)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (png(9_000, 10), "PNG picture, 9,000 x 10 pixels, 24 bytes: too large to be sent"),
+        (png(10, 10) + b"x" * 3_700_000, "10 x 10 pixels, 3,700,024 bytes: too large"),
+        (JPEG[:8], "JPEG picture, 8 bytes, broken"),
+        (JPEG[:3], "broken"),
+        (Image(b"<svg/>", "image/svg+xml"), "data called image/svg+xml, 6 bytes, that is no PNG"),
+    ],
+)
+def test_a_picture_that_no_provider_takes_is_put_into_words(data, said):
+    assert said in text(data)
+
+
 def test_words_and_pictures_stay_in_order_and_within_the_limit():
-    picture = Image(b"x", "image/png")
+    picture = Image(png(1, 1), "image/png")
     parts = as_content([Text("a" * 900), picture, Text(""), Text("b" * 900)], 1000)
     assert [part.kind for part in parts] == ["text", "image", "text"]
     assert sum(len(part.text) for part in parts if isinstance(part, Text)) <= 1000
@@ -232,14 +263,54 @@ def test_a_huge_result_is_bounded_and_says_so(huge):
 
 def test_head_and_tail_are_kept_and_what_is_missing_is_counted():
     said = bounded("HEAD" + "x" * 50_000 + "TAIL", 2_000)
-    lines = said.splitlines()
-    assert lines[0] == "[long output, shortened: first and last 900 of 50,008 characters]"
-    assert lines[1].startswith("HEAD")
-    assert lines[2] == "[48,208 characters left out here; ask for less, or for a part]"
-    assert said.endswith("TAIL")
+    top, head, gap, tail, end = said.splitlines()
+    assert (
+        top
+        == "[long output, shortened: first 838 and last 838 of 50,008 characters; ask for less, or for a part]"
+    )
+    assert head == "HEAD" + "x" * 834
+    assert gap == "[... 48,332 characters left out here ...]"
+    assert tail == "x" * 834 + "TAIL"
+    assert end == "[long output, shortened: 48,332 characters left out above; ask for less, or for a part]"
+
+
+def test_both_ends_say_what_to_do_for_the_rest():
+    whole = []
+    said = bounded("x" * 5_000, 1_000, lambda text: whole.append(text) or "go on at {offset}")
+    top, head, *_, end = said.splitlines()
+    assert f"go on at {len(head)}]" in top
+    assert f"go on at {len(head)}]" in end
+    assert whole == ["x" * 5_000]
+
+
+def test_short_texts_stay_whole_beside_a_long_one():
+    (part,) = fitted((Text("open"), Text("x" * 5_000), Text("close")), 1_000)
+    assert part.text.startswith("open\n[long output")
+    assert part.text.endswith("]\nclose")
+    assert 900 < len(part.text) <= 1_000
+
+
+@pytest.mark.parametrize(
+    ("odd", "seen"),
+    [
+        ("\x1b[2J\x1b]0;title\x07", "␛[2J␛]0;title␇"),
+        ("10%\r50%\r100%\n", "10%␍50%␍100%\n"),
+        ("a\tb\r\nc\n", "a\tb\r\nc\n"),
+        ("x\x7f\x9by", "x\\u007f\\u009by"),
+        ("\u202eevil\u2066", "\\u202eevil\\u2066"),
+        ("\u05e9\u200f\u0301", "\u05e9\u200f\u0301"),
+    ],
+)
+def test_what_a_terminal_would_act_on_is_seen(odd, seen):
+    assert text(odd) == seen
+
+
+def test_bidi_controls_in_data_stay_valid_json():
+    assert strictly(text(["\u202ea\x1b\x7f"])) == ["\u202ea\x1b\x7f"]
 
 
 @given(st.text(min_size=0, max_size=3000), st.integers(1, 2000))
+@example("\x9b" * 3000, 1500)
 def test_a_bounded_text_is_within_the_limit_and_bounding_it_again_changes_nothing(long, limit):
     once = bounded(long, limit)
     assert len(once) <= limit

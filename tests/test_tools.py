@@ -520,7 +520,7 @@ def test_a_picture_and_words_are_content():
     @tool
     def both() -> list[Text | Image]:
         """Give both."""
-        return [Text("a"), Image(b"x", "image/png")]
+        return [Text("a"), Image(b"GIF89a\1\0\1\0", "image/gif")]
 
     assert isinstance(both, Tool)
     assert inspect.isfunction(both.function)
