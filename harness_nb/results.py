@@ -33,7 +33,7 @@ DEPTH = 20
 
 EMPTY = "(the tool returned empty text)"
 
-ACTING = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|\r(?!\n)")
+ACTING = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|\r(?=[^\n])")
 """What a terminal acts on, and marks that reorder text: all but tab, newline and CRLF."""
 
 WIDEST = 6
