@@ -1,6 +1,7 @@
 """Long outputs are kept whole, and a model is told how to read on (public bug report R21)."""
 
 import asyncio
+import gc
 import json
 import re
 
@@ -71,7 +72,7 @@ async def test_head_and_tail_stay_and_both_ends_name_the_next_call(tmp_path, hug
         == [("out-1", re.search(r"first ([\d,]+)", top)[1].replace(",", ""), "")]
     )
     assert said[: -len(end) - 1].endswith(last)
-    with pytest.raises(ValueError, match="Expecting value|Extra data"):
+    with pytest.raises(ValueError, match=r"Expecting value|Extra data"):
         json.loads(said)
 
 
@@ -183,7 +184,18 @@ async def test_a_new_session_goes_on_counting_and_reads_the_old_ones(tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    ["", "out-0", "out-1.txt", "../out-1", "/etc/passwd", "out-1\0", "OUT-1", "out-１", "x" * 500, "out-1\n"],
+    [
+        "",
+        "out-0",
+        "out-1.txt",
+        "../out-1",
+        "/etc/passwd",
+        "out-1\0",
+        "OUT-1",
+        "out-\uff11",
+        "x" * 500,
+        "out-1\n",
+    ],
 )
 async def test_an_id_leads_nowhere_else(tmp_path, name):
     outputs = Outputs(tmp_path)
@@ -232,6 +244,7 @@ def test_a_temporary_folder_goes_with_its_outputs():
     folder = outputs._folder
     assert files(folder) == ["out-1.txt"]
     del outputs
+    gc.collect()
     assert not folder.exists()
 
 
@@ -241,6 +254,5 @@ def test_whose_output_is_read_is_known(tmp_path):
     reading = Call("c2", {"id": name}, outputs.reader.spec)
     assert outputs.maker(DUMP) is DUMP
     assert outputs.maker(reading) is DUMP
-    assert (
-        Outputs(tmp_path).maker(Call("c3", {"id": "out-1"}, outputs.reader.spec)).spec.name == "read_output"
-    )
+    later = Outputs(tmp_path)
+    assert later.maker(Call("c3", {"id": name}, later.reader.spec)) is None
