@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import codecs
 import difflib
+import io
 import itertools
 import json
+import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import Annotated, BinaryIO, TextIO
 
 from harness_nb.errors import ToolError
+from harness_nb.toolkit.document import is_binary
+from harness_nb.toolkit.search import searching
+from harness_nb.toolkit.seen import REMEMBERED, Seen
 from harness_nb.tools import Tool, tool
+from harness_nb.workspace import Place, Workspace, folder, opened, reason
 
 LINES = 100
 """Lines shown unless asked otherwise."""
@@ -44,55 +49,46 @@ on from. Prefer it to shell commands such as cat, head and sed."""
 
 
 def files(workspace: str | Path | None = None) -> tuple[Tool, ...]:
-    """Make the file tools of a workspace; None is the current directory at the time of each call."""
+    """Make the file reader of a workspace alone; None is the current directory at the time of each call.
 
+    `looking` makes all tools that look and change nothing, `editing` (edits.py) those that change files, too.
+    """
+    return (_reader(Workspace(workspace), Seen()),)
+
+
+def looking(workspace: str | Path | None = None, seen: Seen | None = None) -> tuple[Tool, ...]:
+    """Make the tools that look into a workspace: read, list, glob, grep. None is the current directory.
+
+    `seen` remembers what was read, for the tools that change files.
+    """
+    place = Workspace(workspace)
+    return (_reader(place, seen or Seen()), *searching(place))
+
+
+def _reader(workspace: Workspace, seen: Seen) -> Tool:
     def read_file(
         path: Annotated[str, "relative to the workspace"],
         offset: Annotated[int, "how many lines to skip"] = 0,
         limit: Annotated[int, f"how many lines to show, 1 to {MOST_LINES}"] = LINES,
     ) -> str:
-        place = located(Path(workspace or "."), path)
-        return window(place, max(offset, 0), min(max(limit, 1), MOST_LINES))
+        return window(workspace.locate(path), max(offset, 0), min(max(limit, 1), MOST_LINES), seen)
 
-    return (tool(effects={"read"}, description=DESCRIPTION)(read_file),)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A path in a workspace: where it really is, links followed, and how to speak of it."""
-
-    real: Path
-    name: str
+    return tool(effects={"read"}, description=DESCRIPTION)(read_file)
 
 
-def located(workspace: Path, path: str) -> Place:
-    """Find a path in the workspace. Raises ToolError for one that leads out of it, through links too."""
-    if not path.strip() or "\0" in path:
-        raise ToolError("Give the path of a file, relative to the workspace.")
-    if path.startswith("~"):
-        raise ToolError("`~` is not expanded; give a path relative to the workspace.")
-    try:
-        root = workspace.resolve(strict=True)
-        real = (root / path).resolve()
-    except (OSError, RuntimeError) as fault:  # a circle of links, a name too long, no workspace
-        raise ToolError(f"`{path}` can't be looked up: {_reason(fault)}.") from None
-    if not real.is_relative_to(root):
-        raise ToolError(f"`{path}` is outside the workspace; only files inside it can be used.")
-    return Place(real, str(real.relative_to(root)))
-
-
-def window(place: Place, offset: int, limit: int) -> str:
+def window(place: Place, offset: int, limit: int, seen: Seen) -> str:
     """Show `limit` lines of a text file after the first `offset`. Raises ToolError where there are none to show."""
     try:
-        with _opened(place) as stream:
+        stream, size = _opened(place, seen)
+        with stream:
             lines = _lines(stream)
             skipped = sum(1 for _ in itertools.islice(lines, offset))
             shown = _fitting(lines, skipped + 1, limit)
             last = skipped + len(shown)
-            small = place.real.stat().st_size <= COUNTED
+            small = size <= COUNTED
             more = sum(1 for _ in (lines if small else itertools.islice(lines, 1)))
     except OSError as fault:
-        raise ToolError(f"`{place.name}` can't be read: {_reason(fault)}.") from None
+        raise ToolError(f"`{place.name}` can't be read: {reason(fault)}.") from None
     if not last:
         return f"[{place.name}: empty file]"
     if not shown:
@@ -131,20 +127,31 @@ def _lines(stream: TextIO) -> Iterator[str]:
         yield line[:WIDTH] + (f" [+{left:,} characters]" if left else "")
 
 
-def _opened(place: Place) -> TextIO:
-    """Open a text file in the encoding that its first bytes tell. Raises ToolError for what is none."""
-    if place.real.is_dir():
-        raise ToolError(f"`{place.name}` is a directory. It {_listing(place.real)}")
-    if not place.real.exists():
-        raise ToolError(f"There is no `{place.name}`. {_nearest(place)}".strip())
-    if not place.real.is_file():
-        raise ToolError(f"`{place.name}` is a device or a pipe, not a file.")
-    with place.real.open("rb") as raw:
-        start = raw.read(8_192)
-    encoding = _encoding(start)
-    if encoding == "utf-8" and b"\0" in start:
-        raise ToolError(f"`{place.name}` is not a text file ({place.real.stat().st_size:,} bytes).")
-    return place.real.open(encoding=encoding, errors="replace")
+def shortened(line: str) -> str:
+    """Shorten a line to WIDTH, as this module's window does."""
+    return next(_lines(io.StringIO(line)), "")
+
+
+def _opened(place: Place, seen: Seen) -> tuple[TextIO, int]:
+    """Open a text file in the encoding that its first bytes tell, and give its size. Raises ToolError for what is none."""
+    try:
+        raw: BinaryIO = os.fdopen(opened(place), "rb")
+    except IsADirectoryError:
+        raise ToolError(f"`{place.name}` is a directory. It {_listing(place)}") from None
+    except (FileNotFoundError, NotADirectoryError):
+        raise ToolError(f"There is no `{place.name}`. {_nearest(place)}") from None
+    size = os.fstat(raw.fileno()).st_size
+    if size <= REMEMBERED:
+        with raw:
+            data = raw.read()
+        seen.note(place, data)
+        raw = io.BytesIO(data)
+    start = raw.read(8_192)
+    raw.seek(0)
+    if is_binary(start):
+        raw.close()
+        raise ToolError(f"`{place.name}` is not a text file ({size:,} bytes).")
+    return io.TextIOWrapper(raw, _encoding(start), errors="replace"), size
 
 
 def _encoding(start: bytes) -> str:
@@ -153,11 +160,15 @@ def _encoding(start: bytes) -> str:
     return "utf-16" if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8"
 
 
-def _listing(directory: Path) -> str:
+def _listing(place: Place) -> str:
     try:
-        names = sorted(f"{item.name}/" if item.is_dir() else item.name for item in directory.iterdir())
+        with folder(place.root, place.parts) as inside:
+            names = [
+                f"{item.name}/" if item.is_dir(follow_symlinks=False) else item.name
+                for item in inside.entries()
+            ]
     except OSError as fault:
-        return f"can't be listed: {_reason(fault)}."
+        return f"can't be listed: {reason(fault)}."
     shown = ", ".join(f"`{name}`" for name in names[:NAMES])
     more = f" and {len(names) - NAMES:,} more" if len(names) > NAMES else ""
     return f"holds {shown}{more}." if names else "is empty."
@@ -165,18 +176,20 @@ def _listing(directory: Path) -> str:
 
 def _nearest(place: Place) -> str:
     """Say what is there instead: the nearest name, or what the deepest directory on the way holds."""
-    root = place.real.parents[len(Path(place.name).parts) - 1]
-    there = next(above for above in place.real.parents if above.exists())
-    shown = there.relative_to(root)
-    if not there.is_dir():
-        return f"Did you mean `{shown}`?"
-    missing = place.real.relative_to(there).parts[0]
-    near = difflib.get_close_matches(missing, [item.name for item in there.iterdir()], n=1)
-    return f"Did you mean `{shown / near[0]}`?" if near else f"The directory `{shown}` {_listing(there)}"
-
-
-def _reason(fault: BaseException) -> str:
-    return str(getattr(fault, "strerror", None) or "its links go round in a circle").lower()
+    for depth in range(len(place.parts) - 1, -1, -1):
+        above = Place(place.root, place.parts[:depth])
+        try:
+            with folder(above.root, above.parts) as inside:
+                names = [item.name for item in inside.entries()]
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return f"Did you mean `{above.name}`?"
+        near = difflib.get_close_matches(place.parts[depth], names, n=1)
+        if near:
+            return f"Did you mean `{'/'.join((*above.parts, near[0]))}`?"
+        return f"The directory `{above.name}` {_listing(above)}"
+    return ""
 
 
 (read_file,) = files()
