@@ -1,18 +1,38 @@
-"""What a call may do: a policy is a plain function of a call that says allow, ask or deny, and why. Book chapter 14."""
+"""What a call may do: a policy is a plain function of a call that says allow, ask or deny, and why. Book chapter 14.
+
+    policy("ask", ["allow shell git status", "deny shell rm"], workspace)(call)
+    -> Verdict("deny", "The rule `deny shell rm` forbids it.", "deny shell rm")
+
+What denies wins over what asks, that over what allows, and where no rule holds the mode decides.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from pathlib import Path
+from typing import Literal, TypeAlias, get_args
 
+from harness_nb.errors import UsageError
+from harness_nb.safety.facts import Facts
+from harness_nb.safety.rules import Rule, Ruling, rules as read_rules
 from harness_nb.seams import Call
 
-Ruling = Literal["allow", "ask", "deny"]
-"""What a rule or a policy says of a call."""
-
 Mode = Literal["ask", "edits", "plan", "auto"]
-"""What holds where no rule does: see MODES."""
+"""What holds where no rule does; MODES says what each means."""
+
+MODES: dict[Mode, str] = {
+    "ask": "Reading in the workspace is allowed; everything else asks.",
+    "edits": "Reading and writing files in the workspace is allowed; everything else asks.",
+    "plan": "Reading in the workspace is allowed; everything else is denied, whatever other rules say.",
+    "auto": "Everything is allowed that no rule asks about or denies: for sandboxes that can be thrown away.",
+}
+
+GUARDED = read_rules(
+    (f"ask write,mutate {name}" for name in ("harness_nb.toml", ".git", ".harness_nb", ".envrc")), "built in"
+)
+"""Writing these asks even where writing is allowed: they decide what the agent may do, or are run by other tools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,5 +44,116 @@ class Verdict:
     rule: str
 
 
+SEVERITY: tuple[Ruling, ...] = ("allow", "ask", "deny")
+
 Policy: TypeAlias = Callable[[Call], Verdict]
-"""Judges a call without running anything. It must be quick, and may raise nothing."""
+"""Judges a call without running anything. It must be quick."""
+
+
+def policy(
+    mode: Mode = "ask", rules: Iterable[str | Rule] = (), workspace: str | Path | None = None
+) -> Policy:
+    """Make a policy of a mode and of rules, in any order; `workspace` None is the current directory at each call.
+
+    Raises UsageError for a mode that there is not, and for a rule that can't be read.
+    """
+    if mode not in get_args(Mode):
+        raise UsageError(f"There is no mode `{mode}`; choose from {', '.join(MODES)}.")
+    known = read_rules(rules)
+    root = os.path.realpath(workspace) if workspace is not None else None
+    guards = GUARDED if mode != "auto" else ()
+    denying = [rule for rule in known if rule.answer == "deny"]
+    asking = [rule for rule in (*known, *guards) if rule.answer == "ask"]
+    allowing = [rule for rule in known if rule.answer == "allow"]
+
+    def judge(call: Call) -> Verdict:
+        facts = Facts(call, root or os.path.realpath("."))
+        for rule in denying:
+            if rule.matches(facts):
+                return Verdict("deny", f"The rule {rule.cited} forbids it.", str(rule))
+        if mode == "plan" and not _by_mode(mode, facts):
+            return Verdict("deny", f"In mode `plan` only reading is allowed, and {_why(facts)}.", "mode plan")
+        for rule in asking:
+            if rule.matches(facts):
+                return Verdict("ask", f"The rule {rule.cited} asks.", str(rule))
+        if found := _allowed(allowing, facts):
+            return Verdict("allow", f"The rule {found.cited} allows it.", str(found))
+        unclear = _unclear(denying, facts)
+        if _by_mode(mode, facts) and not unclear:
+            return Verdict("allow", f"Mode `{mode}` allows it.", f"mode {mode}")
+        return Verdict("ask", unclear or f"Mode `{mode}` asks, since {_why(facts)}.", f"mode {mode}")
+
+    return judge
+
+
+def strictest(*policies: Policy) -> Policy:
+    """Make one policy of several: the first that denies decides, else the first that asks, else the first."""
+    if not policies:
+        raise UsageError("Give at least one policy: none at all would decide nothing.")
+
+    def judge(call: Call) -> Verdict:
+        verdicts = [each(call) for each in policies]
+        return max(verdicts, key=lambda verdict: SEVERITY.index(verdict.answer))
+
+    return judge
+
+
+def explained(policy: Policy, call: Call) -> str:
+    """Say in one or two sentences what would become of a call, and why; nothing runs and nobody is asked."""
+    verdict = policy(call)
+    fate = {"allow": "would run without asking", "ask": "would ask", "deny": "would be denied"}
+    return f"`{call.spec.name}` {fate[verdict.answer]}. {verdict.why}"
+
+
+def _by_mode(mode: Mode, facts: Facts) -> bool:
+    """Whether the mode alone allows the call."""
+    if mode == "auto":
+        return True
+    if not facts.effects or facts.outside:
+        return False
+    if mode == "edits" and facts.places and facts.command is None:
+        return facts.effects <= {"read", "write"}
+    return facts.effects == {"read"}
+
+
+def _allowed(rules: Iterable[Rule], facts: Facts) -> Rule | None:
+    """Find a rule that allows the call; of a command line, each command needs one."""
+    rules = tuple(rules)
+    if whole := next((rule for rule in rules if rule.matches(facts)), None):
+        return whole
+    if facts.command is None or facts.command.doubt:
+        return None
+    found = [
+        next((rule for rule in rules if rule.allows(segment, facts)), None)
+        for segment in facts.command.segments
+    ]
+    return found[0] if found and all(found) else None
+
+
+def _unclear(denying: Iterable[Rule], facts: Facts) -> str:
+    """Say why a command can't be held against the rules that deny, empty if it can or there are none."""
+    if facts.command is None or not facts.command.doubt:
+        return ""
+    concerned = any(rule.concerns(facts) for rule in denying)
+    why = f"Whether a rule denies the command can't be told: {facts.command.doubt}."
+    return why if concerned else ""
+
+
+def _why(facts: Facts) -> str:
+    """Say what about a call goes beyond reading in the workspace, as half a sentence."""
+    if facts.outside:
+        return f"`{facts.outside[0]}` is outside the workspace"
+    if not facts.effects:
+        return f"`{facts.name}` does not say what it may do"
+    if facts.command is not None and facts.command.doubt:
+        return f"the command can't be judged word by word: {facts.command.doubt}"
+    beyond = [WORDS[effect] for effect in WORDS if effect in facts.effects]
+    return f"`{facts.name}` may {' and '.join(beyond) or 'do more than read'}"
+
+
+WORDS = {
+    "write": "change files",
+    "network": "use the network",
+    "mutate": "change things outside",
+    "spend": "cost money",
+}

@@ -1,0 +1,107 @@
+"""What rules and policies look at in one call: its tool, its effects, its command line, and where its paths really lead."""
+
+# ruff: noqa: PTH111, PTH117, PTH118 - this runs for every call, and `os.path` is ten times as fast as `pathlib`
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from harness_nb.safety.commands import CommandLine, parsed
+from harness_nb.seams import Call
+
+PLACES = re.compile(
+    r"(\w+_)?(path|file|filename|folder|directory|dir)s?|source|src|destination|dest|dst|target|to|from"
+)
+"""Names of arguments that hold a path."""
+
+
+class Facts:
+    """One call, looked at. `command` is its command line, None for a tool without an argument `command`."""
+
+    __slots__ = ("_arguments", "_places", "_root", "command", "effects", "name")
+
+    def __init__(self, call: Call, root: str) -> None:
+        """Look at a call; `root` is the real path of the workspace, against which paths are resolved."""
+        self.name = call.spec.name
+        self.effects: frozenset[str] = call.spec.effects
+        line = call.arguments.get("command")
+        self.command: CommandLine | None = parsed(line) if isinstance(line, str) else None
+        self._arguments = call.arguments
+        self._root = root
+        self._places = {
+            name: [(text, self._real(text)) for text in texts(value)]
+            for name, value in call.arguments.items()
+            if PLACES.fullmatch(name)
+        }
+
+    @property
+    def places(self) -> list[str]:
+        """Where the paths that the call names really lead: relative to the workspace if in it, else absolute."""
+        return [real for pairs in self._places.values() for _, real in pairs]
+
+    @property
+    def outside(self) -> list[str]:
+        """Those places that are not in the workspace."""
+        return [place for place in self.places if os.path.isabs(place)]
+
+    def meant(self) -> list[str]:
+        """What a pattern that names no argument is for, for a tool without a command: paths, `url`, or the only argument."""
+        if self._places:
+            return self.places
+        if "url" in self._arguments:
+            return list(texts(self._arguments["url"]))
+        return list(texts(self._arguments)) if len(self._arguments) == 1 else []
+
+    def real(self, name: str) -> list[str]:
+        """The texts of one argument, paths as they really are."""
+        if name in self._places:
+            return [real for _, real in self._places[name]]
+        return self.written(name)
+
+    def written(self, name: str) -> list[str]:
+        """The texts of one argument as they came."""
+        return list(texts(self._arguments[name])) if name in self._arguments else []
+
+    def paths(self, name: str = "") -> list[str]:
+        """Every way to write the paths of one argument, or of all."""
+        pairs = [pair for place, found in self._places.items() if name in {"", place} for pair in found]
+        ways: dict[str, None] = {}
+        for written, real in pairs:
+            spellings = (written, os.path.normpath(written), os.path.expanduser(written), real)
+            ways.update(dict.fromkeys([*spellings, os.path.join(self._root, real)]))
+        return list(ways)
+
+    def texts(self, *, paths: bool) -> list[str]:
+        """Every text in the arguments; without those that may be a file's content where the call names paths."""
+        if paths:
+            return list(texts(self._arguments))
+        return [text for name in ("url", "uri", "host") for text in self.written(name)]
+
+    def _real(self, path: str) -> str:
+        try:
+            real = os.path.realpath(os.path.join(self._root, path))
+        except (OSError, ValueError):  # too long, or with a NUL: in no workspace
+            return os.path.join(os.sep, path)
+        if real == self._root:
+            return "."
+        inside = real.startswith(self._root.rstrip(os.sep) + os.sep)
+        return os.path.relpath(real, self._root) if inside else real
+
+
+def texts(value: object) -> Iterator[str]:
+    """Every text, number and truth value in JSON data, as text."""
+    match value:
+        case str():
+            yield value
+        case Mapping():
+            for inner in value.values():
+                yield from texts(inner)
+        case Sequence():
+            for inner in value:
+                yield from texts(inner)
+        case None:
+            pass
+        case _:
+            yield str(value).lower() if isinstance(value, bool) else str(value)
