@@ -1,0 +1,295 @@
+"""Where commands run: what they can reach, and what each sandbox does not keep from them, said plainly. Book chapter 14.
+
+    best(workspace)         bubblewrap where it works, else limited
+    bubblewrap(workspace)   the workspace and the system's programs, nothing else; Linux
+    limited(workspace)      limits and a clean environment, on any POSIX system: no isolation
+
+A sandbox is any object with `isolation`, `effects`, `background` and `wrap(argv, workspace)`, as
+`toolkit.shell` has it; one that starts its commands in a container needs no more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness_nb.errors import ToolError, UsageError
+from harness_nb.seams import Effect
+
+KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME")
+"""What a command gets of the environment; keys and tokens, whatever their name, are not among it."""
+
+PLAIN = {"TERM": "dumb", "NO_COLOR": "1", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
+"""What makes programs print text and not ask."""
+
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+
+SETTINGS = (
+    *("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "timezone", "mime.types"),
+    *("passwd", "group", "nsswitch.conf", "hosts", "host.conf", "gai.conf", "services", "protocols"),
+    *("ssl/certs", "ssl/openssl.cnf", "ca-certificates", "pki/tls/certs", "crypto-policies", "fonts"),
+)
+"""What is shown of /etc: what programs need to start, and no key, password or server's setting."""
+
+PRIVATE = ("pip.conf", "etc/jupyter")
+"""What an environment of Python packages may hold that is not for a command: an index's password, a server's."""
+
+RESERVED = 300
+"""Process numbers that Linux does not give out again once it has counted through; they come on top of a limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one command may use. `memory` (bytes) and `cpu` (seconds) are for each of its processes, `file` is bytes."""
+
+    processes: int = 256
+    memory: int = 4 * 1024**3
+    cpu: int = 300
+    file: int = 1024**3
+
+    def __str__(self) -> str:
+        return f"{self.memory / 1024**3:g} GB of memory, {self.cpu} s of CPU and files of {self.file / 1024**3:g} GB"
+
+    def around(self, argv: Sequence[str]) -> list[str]:
+        """Return a command that sets these limits for itself, then becomes `argv`."""
+        # sh counts memory in kB and files in half kB. dash calls the number of processes -p, others -u;
+        # it counts what else runs under the same name, but inside a user namespace of its own.
+        processes = _mine() + self.processes
+        settings = (
+            f"ulimit -u {processes} || ulimit -p {processes}; ulimit -v {self.memory // 1024}; "
+            f"ulimit -t {self.cpu}; ulimit -f {self.file // 512}; ulimit -c 0"
+        )
+        return ["/bin/sh", "-c", f'{{ {settings}; }} 2>/dev/null; exec "$@"', "sh", *argv]
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """Limits, a clean environment and nothing more. `why` says what kept it from being more, if anything."""
+
+    limits: Limits = Limits()
+    why: str = ""
+    effects: frozenset[Effect] = frozenset({"read", "write", "network", "mutate"})
+    background: bool = True
+
+    @property
+    def isolation(self) -> str:
+        """What is and what isn't out of reach."""
+        reason = f" ({self.why})" if self.why else ""
+        return (
+            f"Not isolated{reason}: a command can read, change and delete whatever you can, and use the network. "
+            f"Only the keys in the environment are kept from it. {_use(self.limits, counted=not _root())}"
+        )
+
+    def wrap(self, argv: Sequence[str], workspace: Path) -> tuple[list[str], dict[str, str]]:
+        """Set the limits and clean the environment."""
+        return self.limits.around(argv), _environment()
+
+
+@dataclass(frozen=True, slots=True)
+class Bubblewrap:
+    """A root directory made anew for each command, of the workspace and the system's programs."""
+
+    program: str
+    workspace: Path | None = None
+    network: bool = False
+    limits: Limits = Limits()
+    protected: tuple[str, ...] = ()
+    background: bool = False
+
+    @property
+    def isolation(self) -> str:
+        """What is and what isn't out of reach."""
+        network = "the network is open, this machine's own servers included" if self.network else "no network"
+        return (
+            "In a sandbox (bubblewrap): a command can change and delete what is in the workspace, and sees nothing "
+            f"else but the system's programs: not your home, not other files, no keys; {network}. "
+            f"The folder for temporary files is empty each time. {_use(self.limits, counted=not _root() or _countable())}"
+        )
+
+    @property
+    def effects(self) -> frozenset[Effect]:
+        """Reading and writing the workspace; with the network, whatever can be reached by it."""
+        return frozenset({"read", "write", "network", "mutate"} if self.network else {"read", "write"})
+
+    def wrap(self, argv: Sequence[str], workspace: Path) -> tuple[list[str], dict[str, str]]:
+        """Build the directory and start `argv` in it, in namespaces of its own. Raises ToolError where it can't."""
+        root = (self.workspace or workspace).resolve()
+        if root == Path("/"):
+            raise ToolError(
+                "The whole disk can't be the workspace of a sandbox: start in a directory of yours."
+            )
+        flags = [*FLAGS, *(["--share-net"] if self.network else [])]
+        mounts = [
+            *_system(network=self.network),
+            *_workspace(root, self.protected),
+            "--chdir",
+            str(workspace),
+        ]
+        command = [self.program, *flags, *mounts, "--", *self.limits.around(argv)]
+        if _root() and _countable():
+            command = [*COUNTED, str(RESERVED + self.limits.processes), *command]
+        return command, _environment() | {"HOME": str(_home()), "TMPDIR": "/tmp"}  # noqa: S108 - a private one
+
+
+def best(
+    workspace: str | Path | None = None, *, network: bool = False, protected: Iterable[str] = ()
+) -> Bubblewrap | Limited:
+    """Choose bubblewrap where it is installed and works here, else `limited`, which says why not."""
+    if why := _trouble():
+        return limited(workspace, why=why)
+    return bubblewrap(workspace, network=network, protected=protected)
+
+
+def bubblewrap(
+    workspace: str | Path | None = None,
+    *,
+    network: bool = False,
+    limits: Limits | None = None,
+    protected: Iterable[str] = (),
+) -> Bubblewrap:
+    """Make a sandbox in which only `workspace` can be changed; None is where each command starts.
+
+    Files and directories of the workspace that are named in `protected`, and exist, can't be changed
+    either. Raises UsageError where bubblewrap is missing or the system does not allow it.
+    """
+    if why := _trouble():
+        raise UsageError(
+            f"No sandbox: {why}. Install it (`apt install bubblewrap`), or use limited(workspace)."
+        )
+    place = Path(workspace).resolve() if workspace is not None else None
+    return Bubblewrap(_program(), place, network, limits or Limits(), tuple(protected))
+
+
+def limited(workspace: str | Path | None = None, *, limits: Limits | None = None, why: str = "") -> Limited:
+    """Make a sandbox that is none: limits and a clean environment. `workspace` confines nothing here."""
+    return Limited(limits or Limits(), why)
+
+
+def _use(limits: Limits, *, counted: bool) -> str:
+    if counted:
+        return f"At most {limits.processes} processes at once, each with {limits}."
+    return f"Each process gets {limits}; their number is not limited, because you are root."
+
+
+FLAGS = (
+    *("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"),
+    *("--hostname", "sandbox", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"),  # noqa: S108
+)
+
+COUNTED = (
+    *("unshare", "--fork", "--kill-child", "--pid", "--mount-proc", "--", "/bin/sh", "-c"),
+    'echo "$1" > /proc/sys/kernel/pid_max && shift && exec "$@"',
+    "sh",
+)
+"""Root is exempt from limits on the number of processes, but not from how far its system counts them."""
+
+
+def _system(*, network: bool) -> Iterator[str]:
+    """Show programs, libraries, and this Python with its packages; an empty home."""
+    for path in SYSTEM:
+        if Path(path).is_symlink():
+            yield from ("--symlink", str(Path(path).readlink()), path)
+        elif Path(path).exists():
+            yield from ("--ro-bind", path, path)
+    for name in (*SETTINGS, *(["resolv.conf"] if network else [])):
+        yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
+    yield from ("--tmpfs", str(_home()))
+
+
+def _workspace(root: Path, protected: Iterable[str]) -> Iterator[str]:
+    """Show the workspace, writable; where it holds the person's home, without the hidden files there."""
+    yield from ("--bind", str(root), str(root))
+    home = Path.home().resolve()
+    hidden = (
+        [item for item in _entries(home) if item.name.startswith(".")] if home.is_relative_to(root) else []
+    )
+    yield from itertools.chain(*map(_covered, hidden))
+    for prefix in {Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()}:
+        shown = prefix.is_relative_to(root) and not any(prefix.is_relative_to(item) for item in hidden)
+        if not shown and not prefix.is_relative_to("/usr") and not home.is_relative_to(prefix):
+            yield from ("--ro-bind", str(prefix), str(prefix))
+            yield from itertools.chain(
+                *(_covered(prefix / name) for name in PRIVATE if (prefix / name).exists())
+            )
+    for name in protected:
+        yield from ("--ro-bind-try", str(root / name), str(root / name))
+    yield from ("--remount-ro", "/", "--remount-ro", "/proc")  # root may write to /proc/sys, even here
+
+
+def _covered(place: Path) -> tuple[str, ...]:
+    return ("--tmpfs", str(place)) if place.is_dir() else ("--ro-bind", "/dev/null", str(place))
+
+
+def _entries(directory: Path) -> list[Path]:
+    try:
+        return sorted(item for item in directory.iterdir() if not item.is_symlink())
+    except OSError:
+        return []
+
+
+def _environment() -> dict[str, str]:
+    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+    path = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", os.defpath)])
+    return {**kept, "HOME": str(_home()), "PATH": path, **PLAIN}
+
+
+def _home() -> Path:
+    """The person's home, or /tmp for those who have none of their own."""
+    home = Path.home().resolve()
+    return home if len(home.parts) > 1 else Path("/tmp")  # noqa: S108
+
+
+def _mine() -> int:
+    """Count the threads that run under this user's name, as the system does for its limit."""
+    count = 0
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            count += sum(1 for _ in (place / "task").iterdir()) if place.stat().st_uid == os.getuid() else 0
+    return count
+
+
+def _root() -> bool:
+    return os.geteuid() == 0
+
+
+def _program() -> str:
+    return shutil.which("bwrap") or ""
+
+
+@functools.cache
+def _trouble() -> str:
+    """Say why bubblewrap can't be used here, or nothing. Tried once: containers often forbid it."""
+    if not sys.platform.startswith("linux"):
+        return "bubblewrap needs Linux"
+    if not _program():
+        return "bubblewrap is not installed"
+    failed = _tried([_program(), *FLAGS, *_system(network=False), "--", "true"])
+    return f"bubblewrap does not work here: {failed}" if failed else ""
+
+
+@functools.cache
+def _countable() -> bool:
+    """Tell whether the count of processes can be limited for root: since Linux 6.14, each namespace has its own."""
+    version = tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2])
+    # Asked before it is tried: on an older one the trial would change the count of the whole machine.
+    return (
+        version >= (6, 14) and shutil.which("unshare") is not None and not _tried([*COUNTED, "1000", "true"])
+    )
+
+
+def _tried(argv: Sequence[str]) -> str:
+    try:
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired) as fault:
+        return str(fault)
+    said = done.stderr.decode(errors="replace").strip()
+    return "" if done.returncode == 0 else said or f"exit code {done.returncode}"

@@ -1,0 +1,188 @@
+"""What a command can reach in each sandbox, and that the sentence about it is true."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness_nb.errors import ToolError, UsageError
+from harness_nb.messages import ToolCall
+from harness_nb.safety.sandbox import Bubblewrap, Limited, Limits, best, bubblewrap, limited
+from harness_nb.seams import Run
+from harness_nb.toolkit.shell import shell
+from harness_nb.tools import Toolbox
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="commands need POSIX")
+ROOT = sys.platform != "win32" and os.geteuid() == 0
+
+
+async def said(sandbox, workspace, command):
+    asked = ToolCall("1", "shell", json.dumps({"command": command}))
+    return (await Toolbox([shell(sandbox, workspace)]).dispatch()(asked, Run())).text
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    made = tmp_path / "work"
+    made.mkdir()
+    (tmp_path / "secret").write_text("PLANTED")
+    return made
+
+
+@pytest.fixture
+def box(workspace):
+    try:
+        return bubblewrap(workspace)
+    except UsageError as missing:
+        pytest.skip(str(missing))
+
+
+class TestLimited:
+    async def test_keys_are_taken_out_of_the_environment(self, workspace, monkeypatch):
+        for name in ("ANTHROPIC_API_KEY", "GITHUB_TOKEN", "DATABASE_URL", "BASH_ENV", "LD_PRELOAD_NOTE"):
+            monkeypatch.setenv(name, "PLANTED")
+        assert "PLANTED" not in await said(limited(workspace), workspace, "env")
+
+    async def test_a_file_cannot_grow_beyond_the_limit(self, workspace):
+        await said(limited(limits=Limits(file=1024**2)), workspace, "head -c 5000000 /dev/zero > big")
+        assert (workspace / "big").stat().st_size <= 1024**2
+
+    async def test_a_process_cannot_take_more_memory(self, workspace):
+        small = limited(limits=Limits(memory=200 * 1024**2))
+        text = await said(small, workspace, "python -c 'x = bytearray(500_000_000); print(1)'")
+        assert "MemoryError" in text
+
+    async def test_a_process_cannot_take_more_cpu(self, workspace):
+        text = await said(limited(limits=Limits(cpu=1)), workspace, "exec bash -c 'while :; do :; done'")
+        assert text.startswith("ended by signal")
+
+    def test_the_sentence_says_what_is_open(self):
+        told = limited().isolation
+        assert told.startswith("Not isolated:")
+        assert "read, change and delete whatever you can, and use the network" in told
+        assert ("their number is not limited" if ROOT else "At most 256 processes") in told
+
+    async def test_and_it_is_open(self, workspace):
+        assert "PLANTED" in await said(limited(workspace), workspace, "cat ../secret")
+
+
+class TestBubblewrap:
+    async def test_the_workspace_can_be_changed_and_this_python_used(self, box, workspace):
+        text = await said(
+            box, workspace, 'python -c \'import pydantic; print(open("made", "w").write("x"))\''
+        )
+        assert text.startswith("exit code 0")
+        assert (workspace / "made").read_text() == "x"
+
+    @pytest.mark.parametrize(
+        "place",
+        ["/usr/new", "/etc/new", "/new", "/etc/passwd", "/proc/sys/kernel/core_pattern"],
+    )
+    async def test_nothing_else_can(self, box, workspace, place):
+        assert (await said(box, workspace, f"echo x >> {place}")).startswith("exit code 1")
+
+    @pytest.mark.parametrize(
+        "how", ["echo x > ../new", "ln -s .. up; echo x > up/new", "rm -rf ../secret ../work"]
+    )
+    async def test_files_beside_the_workspace_stay_as_they_are(self, box, workspace, how):
+        await said(box, workspace, how)
+        assert sorted(path.name for path in workspace.parent.iterdir()) == ["secret", "work"]
+
+    @pytest.mark.parametrize(
+        "how",
+        [
+            "cat ../secret",
+            "ln -s ../secret link; cat link",
+            "cat /proc/1/root{outside}/secret",
+            "cat /proc/*/environ",
+            "python -c 'print(open(\"{outside}/secret\").read())'",
+            "mount --bind / /tmp; cat /tmp{outside}/secret",
+            "unshare -Urm cat {outside}/secret",
+        ],
+    )
+    async def test_a_secret_outside_cannot_be_read(self, box, workspace, how, monkeypatch):
+        monkeypatch.setenv("SOME_KEY", "PLANTED")
+        assert "PLANTED" not in await said(box, workspace, how.format(outside=workspace.parent))
+
+    async def test_the_home_is_empty_and_hidden_files_too_where_the_workspace_holds_it(
+        self, workspace, box, monkeypatch
+    ):
+        (workspace / ".ssh").mkdir()
+        (workspace / ".ssh" / "id").write_text("PLANTED")
+        (workspace / ".netrc").write_text("PLANTED")
+        (workspace / "seen").write_text("visible")
+        monkeypatch.setenv("HOME", str(workspace))
+        text = await said(box, workspace, "cat ~/.ssh/id ~/.netrc ~/seen")
+        assert "PLANTED" not in text
+        assert "visible" in text
+        monkeypatch.setenv("HOME", str(workspace.parent))
+        assert "secret" not in await said(box, workspace, "ls -a ~")
+
+    async def test_processes_outside_are_out_of_sight(self, box, workspace):
+        text = await said(box, workspace, f"ls -d /proc/[0-9]* | wc -l; kill -0 {os.getpid()}")
+        assert "No such process" in text
+        assert int(text.splitlines()[2]) < 10
+
+    async def test_the_folder_for_temporary_files_is_its_own(self, box, workspace):
+        await said(box, workspace, "echo x > $TMPDIR/left-by-a-command")
+        assert "left-by" not in await said(box, workspace, "ls -A $TMPDIR")
+        assert "left-by" not in await said(limited(workspace), workspace, "ls -A /tmp")
+
+    async def test_it_has_no_privilege(self, box, workspace):
+        assert "CapEff:\t0000000000000000" in await said(box, workspace, "grep Cap /proc/self/status")
+
+    async def test_protected_files_stay_as_they_are(self, box, workspace):
+        (workspace / "rules").write_text("deny")
+        kept = bubblewrap(workspace, protected=["rules", "missing"])
+        await said(kept, workspace, "echo allow > rules; rm -f rules; mv rules gone; echo y > other")
+        assert (workspace / "rules").read_text() == "deny"
+        assert (workspace / "other").exists()
+
+    async def test_the_workspace_stays_the_only_one_wherever_a_command_starts(self, box, workspace):
+        elsewhere = workspace / "deep"
+        elsewhere.mkdir()
+        await said(box, elsewhere, "echo x > ../up")
+        assert (workspace / "up").exists()
+
+    def test_the_whole_disk_is_no_workspace(self, box):
+        with pytest.raises(ToolError, match="start in a directory"):
+            bubblewrap("/").wrap(["true"], Path("/"))
+
+    def test_effects_are_those_it_leaves(self, box, workspace):
+        assert box.effects == {"read", "write"}
+        assert bubblewrap(workspace, network=True).effects == {"read", "write", "network", "mutate"}
+
+    async def test_the_network_is_there_where_it_is_allowed(self, box, workspace):
+        names = "ls /sys/class/net 2> /dev/null; cat /proc/net/dev | wc -l"
+        closed, opened = [
+            int((await said(b, workspace, names)).split()[-1])
+            for b in (box, bubblewrap(workspace, network=True))
+        ]
+        assert closed == 3, "two lines of heading, and the loopback"
+        assert opened == int((await said(limited(), workspace, names)).split()[-1])
+
+
+def test_where_bubblewrap_is_missing_the_sentence_says_so(tmp_path):
+    program = (
+        "from harness_nb.safety.sandbox import best, bubblewrap\n"
+        "print(best().isolation)\n"
+        "try: bubblewrap()\n"
+        "except Exception as fault: print(type(fault).__name__, fault)\n"
+    )
+    env = {"PATH": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[1])}
+    told = subprocess.run(
+        [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True
+    )
+    first, second = told.stdout.splitlines()
+    reason = "bubblewrap is not installed" if sys.platform == "linux" else "bubblewrap needs Linux"
+    assert first.startswith(f"Not isolated ({reason}): ")
+    assert second.startswith(f"UsageError No sandbox: {reason}.")
+
+
+def test_the_best_is_chosen(tmp_path):
+    made = best(tmp_path)
+    assert isinstance(made, Bubblewrap | Limited)
+    assert isinstance(made, Limited) == ("Not isolated" in made.isolation)
