@@ -113,7 +113,7 @@ class Outputs:
             known = self._known.get(mark, "")
             if known in self._kept:
                 return known
-            kept, name, file = _Kept(call), *self._fresh()
+            kept, name, file = _Kept(self.maker(call)), *self._fresh()
             try:
                 with file:
                     for start in range(0, len(text), PIECE):
@@ -134,10 +134,11 @@ class Outputs:
             return kept.read(file, 0, kept.total)
 
     def maker(self, call: Call) -> Call | None:
-        """Return the call whose output this one shows: itself but for `read_output`; None for an earlier session's."""
-        if call.spec is not self.reader.spec:
+        """Return the call whose output this one shows, itself where it names none; None for an earlier session's."""
+        named = [text for text in call.arguments.values() if isinstance(text, str) and ID.fullmatch(text)]
+        if not named:
             return call
-        kept = self._kept.get(str(call.arguments.get("id")))
+        kept = self._kept.get(named[0])
         return kept.call if kept is not None else None
 
     def _show(
