@@ -24,11 +24,24 @@ from typing import TypeAlias, cast
 from harness_nb.errors import RunStop
 from harness_nb.events import ApprovalAsked, ApprovalDecided, Preview
 from harness_nb.messages import ToolCall, ToolResult
-from harness_nb.safety.grants import Approvals, Judgement, fingerprint
+from harness_nb.safety.grants import Approvals, Judgement, canonical, fingerprint
 from harness_nb.safety.permission import Policy, Verdict
 from harness_nb.seams import Ask, Call, Gate, Proceed, Run
 from harness_nb.tasks import off_loop
 from harness_nb.tools import refused
+
+__all__ = [
+    "Answer",
+    "Approvals",
+    "Approver",
+    "OpenQuestions",
+    "Question",
+    "canonical",
+    "fingerprint",
+    "nobody",
+    "permitted",
+    "unchanged",
+]
 
 REFUSALS = 2
 """After a call has been refused so often in one run, the same call is denied without asking."""

@@ -34,11 +34,11 @@ KEYWORDS = _names(
     "! [[ case coproc do done elif else esac fi for function if in select then time until while { }"
 )
 WRAPPERS = _names(
-    "ash bash builtin busybox chroot command dash doas docker env eval exec find fish flock ionice ksh nice nohup "
-    "nsenter parallel podman pwsh script setsid sh ssh stdbuf strace su sudo systemd-run taskset time timeout "
+    "alias ash bash builtin busybox chroot command dash doas docker env eval exec find fish flock ionice ksh nice nohup "
+    "nsenter parallel podman pwsh script setsid sh ssh stdbuf strace su sudo systemd-run taskset time timeout trap "
     "unshare watch xargs zsh"
 )
-"""Commands that start the command their arguments name: rules that deny look at all their words."""
+"""Commands that start the command their arguments name: rules that deny look at all the line's words."""
 
 INTERPRETERS = _names(
     "awk bun deno gawk ipython jq lua make node npm npx perl php pip pipx python python3 ruby sed tclsh uv uvx vim"

@@ -12,7 +12,7 @@ from harness_nb.safety.commands import CommandLine, parsed
 from harness_nb.seams import Call
 
 PLACES = re.compile(
-    r"(\w+_)?(path|file|filename|folder|directory|dir)s?|source|src|destination|dest|dst|target|to|from"
+    r"(\w+_)?(path|file|filename|folder|directory|dir)s?|source|src|destination|dest|dst|target|to|from|cwd|workdir"
 )
 """Names of arguments that hold a path."""
 

@@ -9,12 +9,13 @@ What denies wins over what asks, that over what allows, and where no rule holds 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from harness_nb.errors import UsageError
+from harness_nb.safety.commands import Segment
 from harness_nb.safety.facts import Facts
 from harness_nb.safety.rules import Rule, Ruling, rules as read_rules
 from harness_nb.seams import Call
@@ -81,7 +82,9 @@ def policy(
         unclear = _unclear(denying, facts)
         if _by_mode(mode, facts) and not unclear:
             return Verdict("allow", f"Mode `{mode}` allows it.", f"mode {mode}")
-        return Verdict("ask", unclear or f"Mode `{mode}` asks, since {_why(facts)}.", f"mode {mode}")
+        return Verdict(
+            "ask", unclear or f"Mode `{mode}` asks, since {_why(facts, allowing)}.", f"mode {mode}"
+        )
 
     return judge
 
@@ -123,23 +126,25 @@ def _allowed(rules: Iterable[Rule], facts: Facts) -> Rule | None:
         return whole
     if facts.command is None or facts.command.doubt:
         return None
-    found = [
-        next((rule for rule in rules if rule.allows(segment, facts)), None)
-        for segment in facts.command.segments
-    ]
-    return found[0] if found and all(found) else None
+    each = [_allowing(rules, segment, facts) for segment in facts.command.segments]
+    return each[0] if each and all(each) else None
+
+
+def _allowing(rules: Iterable[Rule], segment: Segment, facts: Facts) -> Rule | None:
+    return next((rule for rule in rules if rule.allows(segment, facts)), None)
 
 
 def _unclear(denying: Iterable[Rule], facts: Facts) -> str:
-    """Say why a command can't be held against the rules that deny, empty if it can or there are none."""
-    if facts.command is None or not facts.command.doubt:
-        return ""
-    concerned = any(rule.concerns(facts) for rule in denying)
-    why = f"Whether a rule denies the command can't be told: {facts.command.doubt}."
-    return why if concerned else ""
+    """Say why a call can't be held against the rules that deny, empty if it can."""
+    doubt = facts.command.doubt if facts.command is not None else ""
+    if doubt and any(rule.concerns(facts) for rule in denying):
+        return f"Whether a rule denies the command can't be told: {doubt}."
+    if not facts.effects and any(rule.about_effects for rule in denying):
+        return f"Whether a rule denies it can't be told: `{facts.name}` does not say what it may do."
+    return ""
 
 
-def _why(facts: Facts) -> str:
+def _why(facts: Facts, allowing: Sequence[Rule] = ()) -> str:
     """Say what about a call goes beyond reading in the workspace, as half a sentence."""
     if facts.outside:
         return f"`{facts.outside[0]}` is outside the workspace"
@@ -147,6 +152,9 @@ def _why(facts: Facts) -> str:
         return f"`{facts.name}` does not say what it may do"
     if facts.command is not None and facts.command.doubt:
         return f"the command can't be judged word by word: {facts.command.doubt}"
+    if facts.command is not None and any(rule.pattern and rule.concerns(facts) for rule in allowing):
+        text = next(part.text for part in facts.command.segments if not _allowing(allowing, part, facts))
+        return f"no rule allows `{text}`"
     beyond = [WORDS[effect] for effect in WORDS if effect in facts.effects]
     return f"`{facts.name}` may {' and '.join(beyond) or 'do more than read'}"
 

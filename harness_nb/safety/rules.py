@@ -62,10 +62,17 @@ class Rule:
         """The rule as a sentence names it: its text, and where it was written."""
         return f"`{self}`" + (f" ({self.source})" if self.source else "")
 
+    @property
+    def about_effects(self) -> bool:
+        """Whether the subject is effects and not a tool's name."""
+        return frozenset(self.subject.split(",")) <= EFFECTS
+
     def concerns(self, facts: Facts) -> bool:
         """Tell whether the rule is about this call's tool or its effects, whatever the arguments are."""
         named = frozenset(self.subject.split(","))
-        if not named <= EFFECTS:
+        if self.answer != "allow" and facts.name.casefold() == self.subject.casefold():
+            return True
+        if not self.about_effects:
             folded = self.answer != "allow"
             return _glob(self.subject, folded=folded).fullmatch(facts.name) is not None
         if not facts.effects:
@@ -86,7 +93,7 @@ class Rule:
         if NAMED.match(self.pattern):
             return self._matches_named(facts)
         if facts.command is not None:
-            return self.answer != "allow" and _may_start(self.pattern, facts.command)
+            return self.answer != "allow" and self._may_concern(facts.command)
         if self.answer == "allow":
             return _all_match(self.pattern, facts.meant())
         paths = facts.paths()
@@ -95,8 +102,15 @@ class Rule:
 
     def allows(self, segment: Segment, facts: Facts) -> bool:
         """Tell whether the rule allows this one command of the call's command line."""
-        bare = bool(self.pattern) and not NAMED.match(self.pattern)
-        return bare and self.answer == "allow" and self.concerns(facts) and _covers(self.pattern, segment)
+        named = bool(NAMED.match(self.pattern)) or self.about_effects  # such a pattern is for paths
+        able = self.answer == "allow" and bool(self.pattern) and not named and not facts.outside
+        return able and self.concerns(facts) and _covers(self.pattern, segment)
+
+    def _may_concern(self, line: CommandLine) -> bool:
+        """Tell whether a command line may do what the rule is about: name its paths, or start its command."""
+        if not self.about_effects:
+            return _may_start(self.pattern, line)
+        return any(_within(self.pattern, word) for words in loose_words(line.text) for word in words)
 
     def _matches_named(self, facts: Facts) -> bool:
         wanted = [item.partition("=")[::2] for item in shlex.split(self.pattern)]
@@ -202,16 +216,12 @@ def _may_start(pattern: str, line: CommandLine) -> bool:
     if len(words) > 1 and words[-1] == "*":
         words.pop()
     wanted = [_glob(re.sub(r"\*+", "**", word), folded=True) for word in words]
-    if line.doubt:
+    if line.doubt or any(_name(segment.words[0]) in WRAPPERS for segment in line.segments):
         return any(_in_order(wanted, words) for words in loose_words(line.text))
-    return any(_starts(wanted, segment) for segment in line.segments)
-
-
-def _starts(wanted: Sequence[re.Pattern[str]], segment: Segment) -> bool:
-    command, *words = segment.words
-    if _name(command) in WRAPPERS:
-        return any(_in_order(wanted, spelled) for spelled in loose_words(segment.text))
-    return _in_order(wanted[:1], [command]) and _in_order(wanted[1:], words)
+    return any(
+        _in_order(wanted[:1], segment.words[:1]) and _in_order(wanted[1:], segment.words[1:])
+        for segment in line.segments
+    )
 
 
 def _in_order(wanted: Sequence[re.Pattern[str]], words: Sequence[str]) -> bool:
