@@ -44,7 +44,7 @@ PRIVATE = ("pip.conf", "etc/jupyter")
 """What an environment of Python packages may hold that is not for a command: an index's password, a server's."""
 
 RESERVED = 300
-"""Process numbers that Linux does not give out again once it has counted through; they come on top of a limit."""
+"""Process numbers that Linux gives out once and then no more, so they come on top where numbers are what is limited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Limited:
         reason = f" ({self.why})" if self.why else ""
         return (
             f"Not isolated{reason}: a command can read, change and delete whatever you can, and use the network. "
-            f"Only the keys in the environment are kept from it. {_use(self.limits, counted=not _root())}"
+            f"Its environment holds no keys, but it can find them where they are kept. {_use(self.limits, 0 if _root() else self.limits.processes)}"
         )
 
     def wrap(self, argv: Sequence[str], workspace: Path) -> tuple[list[str], dict[str, str]]:
@@ -112,7 +112,7 @@ class Bubblewrap:
         return (
             "In a sandbox (bubblewrap): a command can change and delete what is in the workspace, and sees nothing "
             f"else but the system's programs: not your home, not other files, no keys; {network}. "
-            f"The folder for temporary files is empty each time. {_use(self.limits, counted=not _root() or _countable())}"
+            f"The folder for temporary files is empty each time. {_use(self.limits, self._count())}"
         )
 
     @property
@@ -135,9 +135,14 @@ class Bubblewrap:
             str(workspace),
         ]
         command = [self.program, *flags, *mounts, "--", *self.limits.around(argv)]
-        if _root() and _countable():
-            command = [*COUNTED, str(RESERVED + self.limits.processes), *command]
+        if _root() and (count := self._count()):
+            command = [*COUNTED, str(count), *command]
         return command, _environment() | {"HOME": str(_home()), "TMPDIR": "/tmp"}  # noqa: S108 - a private one
+
+    def _count(self) -> int:
+        """How many processes there can be; 0 where they can't be counted."""
+        reserved = RESERVED if _root() else 0
+        return 0 if _root() and not _countable() else self.limits.processes + reserved
 
 
 def best(
@@ -174,9 +179,9 @@ def limited(workspace: str | Path | None = None, *, limits: Limits | None = None
     return Limited(limits or Limits(), why)
 
 
-def _use(limits: Limits, *, counted: bool) -> str:
-    if counted:
-        return f"At most {limits.processes} processes at once, each with {limits}."
+def _use(limits: Limits, count: int) -> str:
+    if count:
+        return f"At most {count} processes at once, each with {limits}."
     return f"Each process gets {limits}; their number is not limited, because you are root."
 
 
