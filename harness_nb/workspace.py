@@ -8,6 +8,7 @@ that came out, step by step from the root, and each step refuses to follow one.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import stat
 import unicodedata
@@ -19,6 +20,9 @@ from harness_nb.errors import ToolError
 
 STEPWISE = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 """Whether this system opens step by step (Linux, macOS); elsewhere what was opened is checked once more."""
+
+LONGEST = 4_096
+"""Most characters of a path."""
 
 FLAGS = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_BINARY"))
 """With every opening: follow no link, don't wait for a pipe's other end, leave bytes as they are."""
@@ -58,20 +62,22 @@ class Workspace:
         path = str(path)
         if not path.strip() or "\0" in path:
             raise ToolError("Give the path of a file, relative to the workspace.")
+        if len(path) > LONGEST:
+            raise ToolError(f"The path is too long ({len(path):,} characters).")
         if path.startswith("~"):
             raise ToolError("`~` is not expanded; give a path relative to the workspace.")
         try:
             root = Path(self.folder or ".").resolve(strict=True)
             real = (root / path).resolve()
-        except (
-            OSError,
-            RuntimeError,
-            ValueError,
-        ) as fault:  # a circle of links, a name too long, no workspace
+        except (OSError, RuntimeError, ValueError) as fault:  # a circle of links, half a character, no folder
             raise ToolError(f"`{path[:200]}` can't be looked up: {reason(fault)}.") from None
         if not real.is_relative_to(root):
             raise ToolError(f"`{path[:200]}` is outside the workspace; only files inside it can be used.")
-        return Place(root, real.relative_to(root).parts)
+        place = Place(root, real.relative_to(root).parts)
+        steps = itertools.accumulate(place.parts, os.path.join, initial=str(root))
+        if any(os.path.islink(step) for step in steps):  # noqa: PTH114 - Path's raises
+            raise ToolError(f"`{path[:200]}` can't be looked up: its links go round in a circle.")
+        return place
 
     def contains(self, path: str | Path) -> bool:
         """Tell whether a path, links followed, is inside; what can't be looked up is not."""

@@ -49,7 +49,7 @@ class Exact:
             lines = dict.fromkeys(str(text.count("\n", 0, start) + 1) for start in starts[:5])
             more = " and more" if len(starts) > 5 else ""
             raise ToolError(
-                f"`old` is there more than once, in line {', '.join(lines)}{more}. "
+                f"`old` is there more than once (lines {', '.join(lines)}{more}). "
                 "Quote more of what is around the place, or use edit_lines"
             )
         return Splice(starts[0], starts[0] + len(old), new)

@@ -68,21 +68,21 @@ class Matcher:
             said = b""
         if not said:
             raise ToolError(
-                f"The search took longer than {SECONDS:.0f} s and was stopped. "
+                "The search took too long and was stopped. "
                 "Search fewer files, or for a simpler pattern without nested `*` and `+`."
             )
         return json.loads(said)
 
 
 @contextmanager
-def matching(pattern: str, *, ignore_case: bool, most: int) -> Iterator[Matcher]:
+def matching(pattern: str, *, ignore_case: bool, most: int, seconds: float = SECONDS) -> Iterator[Matcher]:
     """Start a matcher that gives at most so many lines of a text. Raises ToolError for a pattern that is none."""
     flags = re.IGNORECASE.value if ignore_case else 0
     command = [sys.executable, "-I", "-S", "-W", "ignore", "-c", PROGRAM, str(flags), str(most)]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
-    timer = threading.Timer(SECONDS, process.kill)
+    timer = threading.Timer(seconds, process.kill)
     timer.daemon = True
     timer.start()
     try:

@@ -165,13 +165,16 @@ class Walk:
     """The files below a directory in a stable order, each with its open folder; links are named, not followed."""
 
     top: Place
+    most: int = VISITED
     visited: int = field(default=0, init=False)
 
     @property
     def note(self) -> str:
         """What was not looked at."""
         return (
-            f"; stopped after {VISITED:,} files: give a path to search less" if self.visited > VISITED else ""
+            f"; stopped after {self.most:,} files: give a path to search less"
+            if self.visited > self.most
+            else ""
         )
 
     def __iter__(self) -> Iterator[tuple[Place, Folder]]:
@@ -194,7 +197,7 @@ class Walk:
             inside = Folder(self.top.root.joinpath(*parts), handle)
             for name in sorted(names):
                 self.visited += 1
-                if self.visited > VISITED:
+                if self.visited > self.most:
                     return
                 yield Place(self.top.root, (*parts, name)), inside
 
