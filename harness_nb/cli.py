@@ -71,6 +71,7 @@ def demo(
         )
     agent = assistant(model)
     shown = show_run(question, lambda: None)  # Ctrl+C stops it
+    shown.view.continues = False
     outcome = asyncio.run(agent.run(question, Run(listener=shown.listener)))
     shown.close()
     if outcome.reason != "done":

@@ -69,6 +69,15 @@ def test_a_demo_without_a_question_asks_nothing():
     assert done.stderr.startswith("harness-nb: There is no question: ")
 
 
+def test_a_demo_that_fails_promises_no_next_prompt(tmp_path):
+    tape = tmp_path / "tape.jsonl"
+    asyncio.run(assistant(layered(scripted("It is 3."), recording(tape))).run("What is 1 + 2?"))
+    done = harness_nb("demo", "Something else?", "--model", f"replay:{tape}")
+    assert done.returncode == 1
+    assert "The run failed: " in done.stdout
+    assert "conversation" not in done.stdout
+
+
 def test_a_demo_with_no_such_model_is_one_sentence():
     done = harness_nb("demo", "--model", "nonesuch:1")
     assert done.returncode == 1

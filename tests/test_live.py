@@ -199,3 +199,22 @@ def test_a_notebook_run_by_a_machine_holds_the_record_and_no_widget():
     assert [set(output["data"]) for output in ran.cells[1].outputs] == [
         {"text/html", "text/plain", "text/markdown"}
     ]
+
+
+AFTER_THE_LOOP = """
+import asyncio, threading
+from harness_nb.jupyter.widget import LiveRun
+stopped, made = [], []
+async def begin():
+    made.append(LiveRun("Why?", lambda: stopped.append("stopped")))
+thread = threading.Thread(target=lambda: asyncio.run(begin()))
+thread.start()
+thread.join()
+made[0]._live._handle_custom_msg({"ask": "stop"}, [])
+print(stopped)
+"""
+
+
+@pytest.mark.kernel
+def test_a_front_end_may_still_talk_when_the_run_s_loop_is_closed(kernel):
+    assert "['stopped']" in kernel.start(AFTER_THE_LOOP, stdin=True).finish().text

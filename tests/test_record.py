@@ -258,6 +258,24 @@ def test_the_work_of_drawing_a_flood_of_words_is_bounded():
     assert calls_made(lambda: as_html(large)) < 1.1 * calls_made(lambda: as_html(small))
 
 
+class Fickle(RunView):
+    """A view with a fault in it that shows once."""
+
+    @property
+    def answer_start(self):
+        self.read = getattr(self, "read", 0) + 1
+        return super().answer_start if self.read > 1 else 1 // 0
+
+
+def test_a_record_that_cannot_be_drawn_is_text_and_says_so():
+    view = Fickle("Why?")
+    view.take(TextDelta("It is 3."))
+    ((kind, text),) = bundle(view).items()
+    assert kind == "text/plain"
+    assert text.startswith("The record of this run could not be drawn (ZeroDivisionError)")
+    assert "It is 3." in text
+
+
 def test_an_unfinished_or_empty_run_can_be_drawn():
     for view in (RunView(), told(prompt="")):
         assert all(bundle(view).values())

@@ -191,6 +191,14 @@ def test_each_end_has_a_headline_and_all_but_done_a_sentence(reason):
     assert ("Because of this." in view.ending) == (reason not in {"done", "interrupted"})
 
 
+@pytest.mark.parametrize("reason", HEADLINES)
+def test_an_ending_offers_no_next_prompt_where_there_is_none(reason):
+    view = ended(reason, "Because of this")
+    view.continues = False
+    assert not any(word in view.ending for word in ("kept", "next prompt", "go on", "stands"))
+    assert bool(view.ending) == (reason != "done")
+
+
 def test_usage_grows_by_turn_and_ends_as_the_run_says():
     view = seen(
         STARTED, TurnStarted(1), TurnEnded(1, Usage(10, 2), "calls"), TurnEnded(2, Usage(20, 3), "end")

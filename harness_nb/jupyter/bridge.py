@@ -90,7 +90,7 @@ def blocking(work: Coroutine[object, object, Returned]) -> Returned:
 @contextmanager
 def _interruptible() -> Iterator[None]:
     """Raise on SIGINT at once where a kernel would wait for its loop, which we are blocking; then tell the kernel."""
-    if not (_in_main_thread() and _running_loop()):
+    if not (_in_main_thread() and running_loop()):
         yield
         return
     with _on_sigint(signal.default_int_handler) as before:
@@ -116,7 +116,8 @@ def _in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-def _running_loop() -> asyncio.AbstractEventLoop | None:
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the event loop that runs in this thread; None if none does."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -134,7 +135,7 @@ _making = threading.Lock()
 
 def _loop() -> asyncio.AbstractEventLoop:
     with _making:
-        here, loops = _running_loop(), _loops.setdefault(os.getpid(), [])
+        here, loops = running_loop(), _loops.setdefault(os.getpid(), [])
         number = loops.index(here) + 1 if here in loops else 0
         if number == len(loops):
             loops.append(asyncio.new_event_loop())

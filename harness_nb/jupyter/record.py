@@ -47,7 +47,15 @@ BOX = f"margin:4px 0 8px 14px;padding:8px 10px;border:{LINE};border-radius:4px;o
 
 
 def bundle(view: RunView) -> dict[str, str]:
-    """Return the record in every form a notebook may ask for, light enough to be saved."""
+    """Return the record in every form a notebook may ask for, light enough to be saved; as text alone if it can't be drawn."""
+    try:
+        return _forms(view)
+    except Exception as fault:  # noqa: BLE001 - a fault of ours in drawing must not cost a person the run's result
+        why = f"The record of this run could not be drawn ({type(fault).__name__}); here it is as text."
+        return {"text/plain": f"{why}\n\n{as_text(view)}"}
+
+
+def _forms(view: RunView) -> dict[str, str]:
     html = as_html(view)
     spare = max(HEAVY - len(html), 0)
     plain = clipped(as_text(view), max(spare // 2, FOLDED))

@@ -73,6 +73,8 @@ class RunView:
         self.detail = ""
         self.doing = "starting"
         """What is going on right now, in a few words."""
+        self.continues = True
+        """Whether another prompt can go on from here: what an ending may offer."""
         self._clock = clock
         self._started: float | None = None
         self._ended: float | None = None
@@ -104,15 +106,22 @@ class RunView:
             case None | "done":
                 return ""
             case "interrupted":
-                return "Stopped by you. What was finished is kept, and the next prompt goes on from here."
+                said, next_step = (
+                    "Stopped by you.",
+                    "What was finished is kept, and the next prompt goes on from here.",
+                )
             case "error":
-                return f"The run failed: {detail or 'no reason was given.'} The conversation is kept: run this again, or go on with another prompt."
+                said = f"The run failed: {detail or 'no reason was given.'}"
+                next_step = "The conversation is kept: run this again, or go on with another prompt."
             case "refused":
-                return f"The model declined: {detail or 'it gave no reason.'} Ask in other words, or ask another model."
+                reason = detail or "it gave no reason."
+                return f"The model declined: {reason} Ask in other words, or ask another model."
             case "turns":
-                return f"{detail} What was done stands, and the next prompt goes on from here."
+                said, next_step = detail, "What was done stands, and the next prompt goes on from here."
             case _:
-                return f"{detail or 'The run ended early.'} What was done is kept; ask again, or ask it to go on."
+                said = detail or "The run ended early."
+                next_step = "What was done is kept; ask again, or ask it to go on."
+        return f"{said} {next_step}" if self.continues else said
 
     @property
     def answer(self) -> str:

@@ -20,6 +20,7 @@ import traitlets
 from IPython.display import display, update_display
 
 from harness_nb.events import Event, RunEnded
+from harness_nb.jupyter.bridge import running_loop
 from harness_nb.jupyter.feed import Feed, Json
 from harness_nb.jupyter.record import bundle
 from harness_nb.jupyter.view import RunView
@@ -50,7 +51,7 @@ class LiveRun:
         self.view = RunView(prompt)
         self._stop = stop
         self._feed = Feed(self.view)
-        self._loop = _running_loop()
+        self._loop = running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._number = 0
         self._sent_at = 0.0
@@ -94,7 +95,7 @@ class LiveRun:
         self._live.close()
 
     def _later(self, wait: float) -> asyncio.TimerHandle | None:
-        if (loop := _running_loop()) is None:
+        if (loop := running_loop()) is None:
             return None
         self._loop = loop
         return loop.call_later(wait, self._send)
@@ -122,10 +123,13 @@ class LiveRun:
 
     def _hear(self, _: object, content: Json, __: object) -> None:
         """Take a message from a front end, on whichever thread the kernel delivers it."""
-        if self._loop is None:
-            self._answer(content)
-        else:
-            self._loop.call_soon_threadsafe(self._answer, content)
+        try:
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(self._answer, content)
+                return
+        except RuntimeError:  # that loop is closed
+            self._loop = None
+        self._answer(content)
 
     def _answer(self, content: Json) -> None:
         if self._closed:
@@ -139,10 +143,3 @@ class LiveRun:
                 self._stop()
             case _:
                 pass
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
