@@ -92,6 +92,8 @@ class Asking:
         match told.by:
             case "nobody":
                 return "denied: there was nobody to ask"
+            case "interrupted":
+                return "stopped before it was decided"
             case "timeout":
                 return "denied: no answer came in time"
             case _:
@@ -109,3 +111,12 @@ def _path(raw: str) -> str:
     except (ValueError, RecursionError, AttributeError):
         return ""
     return one_line(visible(path), TITLE) if isinstance(path, str) else ""
+
+
+def put_as_text(asking: Asking) -> str:
+    """Write the question with everything a card shows, for those who answer by text."""
+    effects = ", ".join(visible(effect) for effect in asking.asked.effects) or "not declared"
+    lines = ["", f"{asking.question} (effects: {effects})", asking.why]
+    if asking.preview:
+        lines += ["", asking.preview.rstrip("\n")]
+    return "\n".join([*lines, "", "All arguments:", asking.arguments, ""])

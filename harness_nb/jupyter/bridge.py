@@ -14,11 +14,14 @@ import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from contextvars import ContextVar, copy_context
+from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import TypeAlias, TypeVar
 
 Returned = TypeVar("Returned")
+Given = TypeVar("Given")
 Handler: TypeAlias = "Callable[[int, FrameType | None], object] | int | None"
 
 BEAT = 0.1
@@ -58,6 +61,52 @@ def _cancelled_by_ctrl_c() -> Iterator[None]:
         yield
 
 
+_errands: ContextVar[SimpleQueue[Callable[[], None]] | None] = ContextVar("errands", default=None)
+"""Where a thread that waits in `blocking` looks for what only it can do."""
+
+
+async def in_the_cell(function: Callable[[], Returned]) -> Returned:
+    """Run a blocking function on the thread of the cell, where `input()`, plots and the notebook's own code belong.
+
+    An interrupt ends it and the run: it is raised in the function as KeyboardInterrupt, here as CancelledError.
+    """
+    errands = _errands.get()
+    if errands is None:  # this loop is the cell's own: everything waits, as for any code in a cell
+        await asyncio.sleep(0)  # what is due on the loop, such as a message to the view, goes first
+        with _interruptible():
+            return function()
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Returned] = loop.create_future()
+    context = copy_context()
+
+    def errand() -> None:
+        try:
+            result = context.run(function)
+        except KeyboardInterrupt:  # the waiting thread cancels the run
+            raise
+        except BaseException as fault:  # noqa: BLE001 - delivered to the awaiting side
+            _settle(loop, done, done.set_exception, fault)
+        else:
+            _settle(loop, done, done.set_result, result)
+
+    errands.put(errand)
+    return await done
+
+
+def _settle(
+    loop: asyncio.AbstractEventLoop,
+    future: asyncio.Future[Returned],
+    how: Callable[[Given], None],
+    value: Given,
+) -> None:
+    def settle() -> None:
+        if not future.done():
+            how(value)
+
+    with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        loop.call_soon_threadsafe(settle)
+
+
 def blocking(work: Coroutine[object, object, Returned]) -> Returned:
     """Run a coroutine to its end from anywhere, and return what it returns or raise what it raises.
 
@@ -72,11 +121,16 @@ def blocking(work: Coroutine[object, object, Returned]) -> Returned:
         finally:
             over.set()
 
+    errands: SimpleQueue[Callable[[], None]] = SimpleQueue()
+    before = _errands.set(errands)
     future = asyncio.run_coroutine_threadsafe(to_the_end(), _loop())
+    _errands.reset(before)
+    future.add_done_callback(lambda _: errands.put(lambda: None))  # wakes the wait below
     try:
         with _interruptible():
-            while not over.wait(BEAT):
-                pass
+            while not over.is_set():
+                with suppress(Empty):
+                    errands.get(timeout=BEAT)()
     except BaseException:
         future.cancel()
         over.wait(PATIENCE)

@@ -2,7 +2,7 @@
 //
 // Text from the model and its tools becomes text nodes and nothing else: no string is ever parsed as HTML.
 // What is on the page is changed in place, so that a selection, a scroll position and an opened fold stay
-// as the reader left them. widget.py puts markdown.js, with its `make` and `Prose`, before this file.
+// as the reader left them. widget.py puts markdown.js, with its `make` and `Prose`, and card.js before this file.
 
 export default () => {
   const run = { number: 0, prompt: "", head: {}, parts: [], since: 0, stopping: false, deaf: false };
@@ -10,6 +10,7 @@ export default () => {
   let asked = false;
 
   function take(message, model) {
+    if (message.refused) return views.forEach((view) => view.card.unsent(message.refused, message.why));
     if (message.stopping) return void ((run.stopping = true), (run.deaf = false), draw());
     if (!message.whole && message.number !== run.number + 1) {
       if (!asked) model.send({ ask: "whole" });
@@ -44,11 +45,12 @@ export default () => {
       model.send({ ask: "whole" });
     },
     render({ model, el }) {
-      const view = new View(el, () => {
+      const stop = () => {
         if (run.stopping) return;
         model.send({ ask: "stop" });
         setTimeout(() => ((run.deaf = !run.stopping && !run.head.reason), draw()), 1000);
-      });
+      };
+      const view = new View(el, stop, (decision) => model.send(decision));
       views.add(view);
       view.draw(run);
       return () => (views.delete(view), view.close());
@@ -63,7 +65,8 @@ function say(element, text) {
 const DEAF = "This kernel does not hear buttons while a cell runs. To stop, press ■ in the toolbar, or I twice in command mode.";
 
 class View {
-  constructor(el, stop) {
+  constructor(el, stop, send) {
+    this.card = new Card(send);
     this.state = make("span", "hnb-state");
     this.facts = make("span", "hnb-facts");
     this.stop = make("button", "hnb-stop", "Stop", make("kbd", "", "Enter"));
@@ -103,6 +106,8 @@ class View {
       }
       this.drawn[index].draw(part);
     });
+    const asking = run.parts.flatMap((part, index) => (part.question && !run.stopping ? [index] : []));
+    this.card.draw(run.parts[asking[0]]?.question, this.drawn[asking[0]]?.element, asking.length);
   }
 
   tell({ head, since, stopping, deaf }) {
@@ -122,6 +127,7 @@ class View {
 
   close() {
     clearInterval(this.clock);
+    this.card.draw(undefined);
     this.section.remove();
   }
 }

@@ -23,6 +23,15 @@ class Shown(Protocol):
         """What is shown, as data."""
         ...
 
+    @property
+    def input(self) -> Callable[[str], str] | None:
+        """How a line is read from the person, None if nobody can be asked for one."""
+        ...
+
+    async def clickable(self) -> bool:
+        """Tell whether a click of the person would be heard while the run goes on."""
+        ...
+
     def listener(self, event: Event) -> None:
         """Take the next event; call it on the event loop's thread."""
         ...
@@ -32,16 +41,24 @@ class Shown(Protocol):
         ...
 
 
-def show_run(prompt: str, stop: Callable[[], None]) -> Shown:
-    """Start to show a run; `stop` is called on the run's own thread when a person asks to stop it."""
+def show_run(
+    prompt: str, stop: Callable[[], None], decide: Callable[[dict[str, object]], str] = lambda _: ""
+) -> Shown:
+    """Start to show a run.
+
+    On the run's own thread `stop` is called when a person asks to stop it, and `decide` with what they
+    decide about a call: it returns what is wrong with that, empty if nothing.
+    """
     kernel = _kernel()
     if kernel is None:
-        return TerminalRun(prompt, _print_now, colour=wants_colour(sys.stdout))
+        return TerminalRun(
+            prompt, _print_now, colour=wants_colour(sys.stdout), read=input if sys.stdin.isatty() else None
+        )
     if not _watched(kernel) or find_spec("anywidget") is None:
         return UnwatchedRun(prompt)
     from harness_nb.jupyter.widget import LiveRun
 
-    return LiveRun(prompt, stop)
+    return LiveRun(prompt, stop, decide)
 
 
 class UnwatchedRun:
@@ -50,7 +67,12 @@ class UnwatchedRun:
     def __init__(self, prompt: str) -> None:
         """Show nothing yet."""
         self.view = RunView(prompt)
+        self.input: Callable[[str], str] | None = None
         self._closed = False
+
+    async def clickable(self) -> bool:
+        """Nobody is here."""
+        return False
 
     def listener(self, event: Event) -> None:
         """Keep what happens."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import TypeAlias
@@ -197,6 +197,10 @@ class _Unshown:
 
     def __init__(self, prompt: str) -> None:
         self.view = RunView(prompt)
+        self.input: Callable[[str], str] | None = None
+
+    async def clickable(self) -> bool:
+        return False
 
     def listener(self, event: Event) -> None:
         self.view.take(event)

@@ -19,10 +19,21 @@ DIM, RED, PLAIN = "\x1b[2m", "\x1b[31m", "\x1b[0m"
 
 
 class TerminalRun:
-    """Writes one run by `write`, a function of text that shows it at once; `colour` allows dim and red."""
+    """Writes one run by `write`, a function of text that shows it at once; `colour` allows dim and red.
 
-    def __init__(self, prompt: str, write: Callable[[str], object], *, colour: bool = False) -> None:
+    `read` asks the person for a line, where there is one who can be asked.
+    """
+
+    def __init__(
+        self,
+        prompt: str,
+        write: Callable[[str], object],
+        *,
+        colour: bool = False,
+        read: Callable[[str], str] | None = None,
+    ) -> None:
         """Write nothing yet."""
+        self.input = read
         self.view = RunView(prompt)
         self._write = write
         self._colour = colour
@@ -30,6 +41,10 @@ class TerminalRun:
         """Segments that need nothing more to be written."""
         self._streaming = False
         """Whether the segment after those is text that has begun to be written."""
+
+    async def clickable(self) -> bool:
+        """A terminal has no buttons."""
+        return False
 
     def listener(self, event: Event) -> None:
         """Write what is new."""

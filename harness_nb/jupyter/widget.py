@@ -10,10 +10,13 @@ talk to a busy kernel, the whole is sent unasked, ever less often, so that it st
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import ClassVar
 
 import anywidget
 import traitlets
@@ -31,6 +34,11 @@ INTERVAL = 0.12
 CATCH_UP = 0.75
 """Seconds after which the whole is sent for the first time to a front end that stays silent."""
 
+LISTEN = 5.0
+"""Seconds from its start that a run waits to hear from its front end before a question is put as text."""
+
+LISTEN_LONGER, LISTEN_LESS = 30.0, 0.5
+"""The same where a run of this kind, awaited or not, was heard last time, so that it is only slow; and where not."""
 
 _HERE = Path(__file__).parent
 
@@ -38,7 +46,9 @@ _HERE = Path(__file__).parent
 class Live(anywidget.AnyWidget):
     """The drawing; `start` is the whole state, worked out whenever a front end asks for it."""
 
-    _esm = "\n".join((_HERE / name).read_text(encoding="utf-8") for name in ("markdown.js", "live.js"))
+    _esm = "\n".join(
+        (_HERE / name).read_text(encoding="utf-8") for name in ("markdown.js", "card.js", "live.js")
+    )
     _css = (_HERE / "live.css").read_text(encoding="utf-8")
     start = traitlets.Dict().tag(sync=True)
 
@@ -46,10 +56,22 @@ class Live(anywidget.AnyWidget):
 class LiveRun:
     """One run shown in the output of the cell that made this."""
 
-    def __init__(self, prompt: str, stop: Callable[[], None]) -> None:
-        """Show the run at once, before its first event; `stop` is called when a person asks to stop it."""
+    patience: ClassVar[dict[bool, float]] = {}
+    """How long to wait for a front end: for runs on the main thread, which are awaited, and for others."""
+
+    def __init__(
+        self,
+        prompt: str,
+        stop: Callable[[], None],
+        decide: Callable[[Json], str] = lambda _: "",
+    ) -> None:
+        """Show the run at once, before its first event; `stop` and `decide` hear what a person asks for."""
         self.view = RunView(prompt)
+        self.input: Callable[[str], str] | None = input
         self._stop = stop
+        self._decide = decide
+        self._heard = asyncio.Event()
+        self._began = time.monotonic()
         self._feed = Feed(self.view)
         self._loop = running_loop()
         self._timer: asyncio.TimerHandle | None = None
@@ -70,6 +92,17 @@ class LiveRun:
             "text/plain": f"A run in progress: {prompt}",
         }
         display(shown, raw=True, display_id=self._display)  # type: ignore[no-untyped-call]
+
+    async def clickable(self) -> bool:
+        """Wait a little for a sign of life from the front end; what can't be heard now won't be clicked either."""
+        self._loop = asyncio.get_running_loop()
+        awaited = threading.current_thread() is threading.main_thread()
+        patience = self.patience.get(awaited, LISTEN)
+        self._send()  # the question, before anything else blocks the loop
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._heard.wait(), max(0.0, self._began + patience - time.monotonic()))
+        self.patience[awaited] = LISTEN_LONGER if self._heard.is_set() else LISTEN_LESS
+        return self._heard.is_set()
 
     def listener(self, event: Event) -> None:
         """Fold an event in, and send what is new when it is time."""
@@ -135,9 +168,13 @@ class LiveRun:
         if self._closed:
             return
         self._answered = True
+        self._heard.set()
         match content.get("ask"):
             case "whole":
                 self._live.send(self._whole())
+            case "decide":
+                if fault := self._decide(content):
+                    self._live.send({"refused": content.get("question"), "why": fault})
             case "stop":
                 self._live.send({"stopping": True})
                 self._stop()
