@@ -1,8 +1,9 @@
 """Shows 3: at least 60 spellings of paths that lead out of a workspace; none reads or writes outside, by any file tool."""
 
 import contextlib
+import itertools
 import os
-import random
+import sys
 import threading
 
 import pytest
@@ -292,43 +293,85 @@ RACES = {
     "glob": lambda tool, run: tool("**", "box"),
     "edit_file": lambda tool, run: tool("box/x", "inside", "inside!", run),
     "write_file": lambda tool, run: tool(f"box/new-{os.urandom(4).hex()}", "text", run),
-    "append_file": lambda tool, run: tool("box/x", "more", run),
+    "append_file": lambda tool, run: tool("box/x", f"more {os.urandom(4).hex()}", run),
 }
+
+
+STEPS = {
+    "open",
+    "os.scandir",
+    "os.listdir",
+    "os.mkdir",
+    "os.rename",
+    "os.remove",
+    "os.chmod",
+    "subprocess.Popen",
+}
+"""What Python tells its auditors before it asks the system for it."""
+
+_at_step = []
+
+
+def _tell(event, arguments):
+    if event in STEPS and _at_step:
+        _at_step[-1]()
+
+
+sys.addaudithook(_tell)
+
+
+@contextlib.contextmanager
+def just_before(step, act):
+    """Act once, right before the system is asked for the nth thing to do with files."""
+    steps = itertools.count()
+
+    def told():
+        if threading.current_thread() is here and next(steps) == step:
+            _at_step.clear()
+            act()
+
+    here = threading.current_thread()
+    _at_step.append(told)
+    try:
+        yield steps
+    finally:
+        _at_step.clear()
 
 
 @pytest.mark.parametrize("name", RACES)
 def test_no_swap_between_check_and_use_leads_outside(tmp_path, name):
-    """A folder of the workspace and a link to one outside change places as fast as they can while a tool is used."""
-    proj, outside, over = tmp_path / "proj", tmp_path / "outside", threading.Event()
+    """A folder of the workspace becomes a link to one outside, once before each step that the tool takes."""
+    proj, outside = tmp_path / "proj", tmp_path / "outside"
     (proj / "box").mkdir(parents=True)
     outside.mkdir()
-    (proj / "box" / "x").write_text("inside\n")
     (outside / "x").write_text(f"{SECRET}\n")
     (outside / "only-outside").touch()
     (proj / "evil").symlink_to(outside)
 
     def swap():
-        while not over.is_set():
-            if random.random() < 0.05:  # stays right for a moment, so that some tries go through
-                over.wait(0.002)
-            for old, new in (("box", "was"), ("evil", "box"), ("box", "evil"), ("was", "box")):
-                with contextlib.suppress(OSError):  # write_file makes a folder where it finds none
-                    (proj / old).rename(proj / new)
-            if (proj / "was").exists():
-                with contextlib.suppress(OSError):
-                    (proj / "box").rename(proj / f"made-{os.urandom(4).hex()}")
+        (proj / "box").rename(proj / "was")
+        (proj / "evil").rename(proj / "box")
 
-    tool = {item.name: item for item in editing(proj)}[name]
-    swapping = threading.Thread(target=swap)
-    swapping.start()
-    said, done, tries = [], 0, 30 if name == "grep" else 200
-    for _ in range(tries):
-        with contextlib.suppress(ToolError):
-            said.append(str(RACES[name](tool, Run())))
-            done += 1
-    over.set()
-    swapping.join()
-    print(f"{name}: {done} of {tries} tries went through while the folder was swapped")
-    assert not any(f": {SECRET}" in one or "only-outside" in one for one in said)
-    assert (outside / "x").read_text() == f"{SECRET}\n"
-    assert sorted(item.name for item in outside.iterdir()) == ["only-outside", "x"]
+    swapped = refused = 0
+    for step in range(40):
+        (proj / "box" / "x").write_text("inside\n")
+        tool = {item.name: item for item in editing(proj)}[name]  # has read nothing yet
+        with just_before(step, swap):
+            try:
+                said = str(RACES[name](tool, Run()))
+            except ToolError as fault:
+                said, refused = str(fault), refused + 1
+        assert f": {SECRET}" not in said
+        assert "only-outside" not in said
+        assert (outside / "x").read_text() == f"{SECRET}\n"
+        assert sorted(item.name for item in outside.iterdir()) == ["only-outside", "x"]
+        if (proj / "was").exists():
+            swapped += 1
+            (proj / "box").rename(proj / "evil")
+            (proj / "was").rename(proj / "box")
+        elif (proj / "evil").exists():
+            break
+    print(
+        f"{name}: the folder became a link before each of {swapped} steps; {refused} of the calls were refused"
+    )
+    assert 1 <= swapped < 40
