@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TypeVar
 
-from harness_nb.errors import HarnessError, ProviderError, Reason, RunStop
+from harness_nb.errors import HarnessError, ProviderError, Reason, RunStop, UsageError
 from harness_nb.events import Notice, RunEnded, RunStarted, ToolFinished, TurnEnded, TurnStarted
 from harness_nb.messages import INTERRUPTED, Message, ToolCall, ToolResult, Transcript, Usage, assistant, user
 from harness_nb.seams import Accept, Dispatch, Gate, Model, Prepare, Reply, Request, Run
@@ -81,6 +81,11 @@ class Agent:
     prepare: tuple[Prepare, ...] = ()
     accept: tuple[Accept, ...] = ()
     limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for a model's name in the place of a model."""
+        if isinstance(self.model, str):
+            raise UsageError(f'Agent takes a model, not a name: write assistant("{self.model}").')
 
     async def run(self, prompt: str | Message | None = None, run: Run | None = None) -> Outcome:
         """Run until there is an answer or a named reason to end; None goes on from the transcript as it is.

@@ -192,11 +192,16 @@ def _hints(function: Callable[..., object], name: str, scope: Mapping[str, objec
         raise UsageError(f"Tool `{name}`: one of its annotations is not a type: {fault}.") from fault
 
 
+def innermost(function: Callable[..., object]) -> Callable[..., object]:
+    """Return what a partial, or a partial of one, calls in the end."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
 def _code(function: Callable[..., object]) -> Callable[..., object]:
     """Find the function that was written with `def`, inside partials, wrappers and callable objects."""
-    target = function
-    while isinstance(target, functools.partial):
-        target = target.func
+    target = innermost(function)
     if not inspect.isroutine(target):
         target = type(target).__call__
     return typing.cast("Callable[..., object]", inspect.unwrap(target))

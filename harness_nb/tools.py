@@ -17,7 +17,7 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar, cast, get_args, overload
 
@@ -25,13 +25,16 @@ from harness_nb.errors import RunStop, ToolError, UsageError
 from harness_nb.events import Preview, ToolStarted
 from harness_nb.messages import Image, Text, ToolCall, ToolResult
 from harness_nb.results import ITEMS, CannotRead, as_content, bounded, fitted
-from harness_nb.schema import Signature, caller_scope
+from harness_nb.schema import Signature, caller_scope, innermost
 from harness_nb.seams import LIMIT, Call, Dispatch, Effect, Gate, Run, ToolSpec, layered
 from harness_nb.strict import parse_arguments
 from harness_nb.tasks import being_cancelled, off_loop
 
 MISSES = 5
 """After so many turns in a row whose calls name no tool or can't be read, the model is stuck and the run ends."""
+
+FEW, LIGHT = 20, 16_000
+"""Items of a list or a dict, and characters of a text, that are read at once and not in a thread."""
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What every provider takes for a tool's name; with any other, each request would be refused."""
@@ -59,6 +62,15 @@ class Tool:
         """Most characters of its result that the model gets."""
         return self.spec.limit
 
+    @property
+    def __wrapped__(self) -> Callable[..., object]:
+        """The function, whose signature and source are the tool's own for whoever inspects it."""
+        return self.function
+
+    def getdoc(self) -> str:
+        """Return what the model is told of it: what IPython shows for `tool?`."""
+        return self.spec.description
+
     def __call__(self, *args: object, **kwargs: object) -> object:
         """Call the function as if it were not a tool."""
         return self.function(*args, **kwargs)
@@ -68,7 +80,7 @@ class Tool:
         given = {"run": run, "call": call}
         values = self.signature.values(call.arguments)
         values |= {parameter: given[kind] for parameter, kind in self.signature.injected.items()}
-        code = _innermost(self.function)
+        code = innermost(self.function)
         if inspect.iscoroutinefunction(code) or inspect.isasyncgenfunction(code):
             returned = self.function(**values)
         else:
@@ -79,7 +91,7 @@ class Tool:
             returned = await returned
         if isinstance(returned, AsyncIterator):
             returned = await _taken(returned)
-        if isinstance(returned, str) and len(returned) <= self.limit:
+        if _light(returned):
             return as_content(returned, None)
         return await off_loop(functools.partial(as_content, returned, None))
 
@@ -87,6 +99,17 @@ class Tool:
         returned = self.function(**values)
         later = inspect.isawaitable(returned) or isinstance(returned, AsyncIterator)
         return returned if later else _Content(as_content(returned, None))
+
+
+def _light(value: object, within: bool = True) -> bool:  # noqa: FBT001, FBT002
+    """Tell whether reading a value takes no time and runs no code of the user's, so that it needs no thread."""
+    if type(value) in {str, bytes}:
+        return len(cast("str | bytes", value)) <= LIGHT
+    if within and type(value) in {list, tuple, dict}:
+        items = cast("Collection[object]", value)
+        inner = (*items, *value.values()) if isinstance(value, dict) else items
+        return len(items) <= FEW and all(_light(item, within=False) for item in inner)
+    return value is None or type(value) in {int, float, bool}
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +174,7 @@ def tool(
     def make(function: Callable[..., object]) -> Tool:
         if isinstance(function, Tool):
             function = function.function
-        inner = _innermost(function)
+        inner = innermost(function)
         called = name or str(getattr(inner, "__name__", type(inner).__name__))
         if called == "<lambda>":
             raise UsageError("A lambda has no name: say tool(name=..., description=...)(function).")
@@ -297,12 +320,6 @@ def _failed(call: Call, why: str) -> ToolResult:
 def refused(call_id: str, why: str, limit: int = LIMIT) -> ToolResult:
     """Make an error result: the model's answer to a call that failed or was not allowed to run."""
     return ToolResult(call_id, (Text(bounded(why, limit)),), is_error=True)
-
-
-def _innermost(function: Callable[..., object]) -> Callable[..., object]:
-    while isinstance(function, functools.partial):
-        function = function.func
-    return function
 
 
 def _described(fault: BaseException) -> str:

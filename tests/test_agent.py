@@ -88,6 +88,11 @@ async def test_an_answer_ends_the_run():
     assert [message.text for message in model.requests[0].messages] == ["go"]
 
 
+def test_a_models_name_is_no_model_and_the_sentence_says_what_takes_one():
+    with pytest.raises(UsageError, match=r'write assistant\("local"\)'):
+        Agent("local")
+
+
 async def test_a_call_is_run_and_its_result_sent_back():
     outcome, run, model = await played(say("On it.", call("echo", text="x")), "Done.")
     assert (outcome.text, outcome.turns) == ("Done.", 2)

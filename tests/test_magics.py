@@ -106,6 +106,7 @@ def test_words_on_the_first_line_of_a_cell_begin_its_prompt():
         ("--new=yes hi", "`--new` takes no value"),
         ("--turns few hi", "`--turns` needs a number from 1 up, not `few`"),
         ("--turns 0 hi", "not `0`"),
+        (f"--turns {'9' * 5000} hi", f"not `{'9' * 20}…`"),
     ],
 )
 def test_an_option_that_cannot_be_is_one_sentence(text, words):
@@ -205,10 +206,12 @@ def test_a_session_of_another_name_is_another_conversation(shell):
     assert len(harness_nb.session().transcript.messages) == 2
 
 
-def test_new_alone_begins_a_new_conversation(shell):
+def test_new_alone_begins_a_new_conversation_and_says_so(shell, capsys):
     answering()
     ran(shell, "%agent hi")
+    capsys.readouterr()
     assert ran(shell, "%agent --new") is None
+    assert capsys.readouterr().out == "The next prompt begins a new conversation.\n"
     assert len(harness_nb.session().transcript.messages) == 0
 
 
@@ -252,6 +255,23 @@ def test_unloading_takes_everything_away(shell):
     assert agent_matcher not in shell.Completer.custom_matchers
     assert "AgentMagics" not in {type(known).__name__ for known in shell.configurables}
     harness_nb.unload_ipython_extension(shell)
+
+
+def test_a_second_ipython_may_have_the_extension_and_lose_it(shell, capsys):
+    second = InteractiveShell()
+    for take in (harness_nb.load_ipython_extension, harness_nb.unload_ipython_extension):
+        take(second)
+    answering(UsageError("Say it."))
+    shell.run_cell("%agent hi")
+    assert capsys.readouterr().out.splitlines()[-1] == "Say it."
+
+
+def test_help_on_a_tool_is_its_functions_own(shell, capsys):
+    ran(shell, TOOL.format("tea"))
+    ran(shell, "?shop")
+    said = capsys.readouterr().out
+    assert "shop() -> str" in said
+    assert 0 < said.find("Say what is sold.") < said.find("A function that a model may call")
 
 
 # Tools and variables

@@ -51,6 +51,14 @@ async def test_the_next_prompt_carries_the_conversation_on():
     assert [m.text for m in talk.model.requests[1].messages] == ["first", "one", "second"]
 
 
+async def test_a_result_keeps_the_conversation_as_it_was_at_its_end():
+    talk = talking("one", "two")
+    first = await talk.run("first")
+    await talk.run("second")
+    assert [m.text for m in first.transcript.messages] == ["first", "one"]
+    assert first.transcript.messages == talk.transcript.messages[:2]
+
+
 async def test_a_new_conversation_leaves_the_old_one_to_its_results():
     talk = talking("one", "two")
     first = await talk.run("first")

@@ -266,6 +266,22 @@ async def test_an_awaitable_from_a_plain_function_is_awaited():
     assert (await answered("later", tools=[later])).text == "later"
 
 
+@pytest.mark.parametrize("value", [7, True, None, 0.5, "", [1, "a"], {"a": None}, (1, 2)])
+async def test_a_small_value_of_an_async_tool_needs_no_thread(value):
+    @tool
+    async def give():
+        """Give."""
+        return value
+
+    threads = []
+    threading.setprofile(lambda *_: threads.append(threading.current_thread().name))
+    try:
+        assert not (await answered("give", tools=[give])).is_error
+    finally:
+        threading.setprofile(None)
+    assert threads == []
+
+
 async def test_an_async_generator_is_gathered():
     @tool
     async def count():

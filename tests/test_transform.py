@@ -48,6 +48,12 @@ def test_a_line_hands_its_prompt_over_verbatim(form, prompt):
     assert prompts(lines_rewritten(form.replace("{}", prompt) + "\n", "await")) == [("await", prompt)]
 
 
+@pytest.mark.parametrize("space", ["\u00a0", "\u202f", " \u00a0", "\u3000"])
+def test_a_space_of_pasted_text_is_a_space(space):
+    assert prompts(lines_rewritten(f"%agent{space}hi\n", "await")) == [("await", "hi")]
+    assert prompts(cell_rewritten(f"%%agent{space}--new\nhi\n", "await")) == [("await", "--new", "hi")]
+
+
 @pytest.mark.parametrize("prompt", PROMPTS)
 def test_a_cell_hands_its_body_over_verbatim(prompt):
     body = f"{prompt}\n%agent {prompt}\n\n  {prompt}"

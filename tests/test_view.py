@@ -106,6 +106,11 @@ def test_take_says_which_segment_an_event_touched():
         ([ToolStarted(ADD), ToolFinished(ADD, answer("no", error=True), 0.1)], "failed", "failed: no"),
         ([ToolFinished(ADD, answer("denied", error=True), 0.1)], "not run", "not run: denied"),
         ([ToolFinished(ADD, answer(NEVER_RAN, error=True), 0.0)], "not run", "not run"),
+        (
+            [ToolStarted(ADD), ToolFinished(ADD, answer(NEVER_RAN, error=True), 0.0)],
+            "failed",
+            f"failed: {NEVER_RAN}",
+        ),
         ([ToolStarted(ADD), RunEnded("error", "", 1, Usage())], "interrupted", "interrupted"),
         ([RunEnded("interrupted", "", 1, Usage())], "not run", "not run"),
     ],
@@ -266,6 +271,12 @@ def test_words_for_numbers_have_units_and_sensible_rounding():
         ("a\r\nb\tc", "a\nb\tc"),
         ("a\0b\x7f\x9b", "a␀b␡\\u009b"),
         ("user\u202egnp.exe\u2066", "user\\u202egnp.exe\\u2066"),
+        ("a\u200bb\u2060\u2064\u00ad", "a\\u200bb\\u2060\\u2064\\u00ad"),
+        ("hi\U000e0041\U000e007f", "hi\\U000e0041\\U000e007f"),
+        (
+            "\u0646\u0645\u06cc\u200c\u062e \N{WOMAN}\u200d\N{ROCKET}",
+            "\u0646\u0645\u06cc\u200c\u062e \N{WOMAN}\u200d\N{ROCKET}",
+        ),
         ("\udce9 and \ud83c\udf78", "\N{REPLACEMENT CHARACTER} and \N{COCKTAIL GLASS}"),
     ],
 )

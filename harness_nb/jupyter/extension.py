@@ -17,12 +17,15 @@ def load(shell: Shell) -> None:
     """Give this IPython `%agent`; a second time replaces the first."""
     unload(shell)
     _loaded[shell] = Extension(shell)
+    HarnessError._render_traceback_ = one_line  # type: ignore[attr-defined]
 
 
 def unload(shell: Shell) -> None:
     """Take `%agent` away; sessions, their conversations and the defaults stay."""
     if shell in _loaded:
         _loaded.pop(shell).remove()
+        if not _loaded:
+            del HarnessError._render_traceback_  # type: ignore[attr-defined]
 
 
 class Extension:
@@ -38,14 +41,12 @@ class Extension:
         # First, so that prompts are out of IPython's reach before it strips, dedents or expands anything.
         shell.input_transformers_cleanup[:0] = self._transformers
         shell.Completer.custom_matchers.append(agent_matcher)
-        HarnessError._render_traceback_ = one_line  # type: ignore[attr-defined]
         shell.events.register("pre_execute", self._cell_begins)
         shell.events.register("post_execute", self._cell_ends)
 
     def remove(self) -> None:
         """Take them away."""
         shell = self._shell
-        del HarnessError._render_traceback_  # type: ignore[attr-defined]
         shell.events.unregister("pre_execute", self._cell_begins)
         shell.events.unregister("post_execute", self._cell_ends)
         shell.Completer.custom_matchers.remove(agent_matcher)

@@ -79,6 +79,7 @@ def _answered(asked: Asked) -> bool:
             print(usage())  # noqa: T201 - help is text
         case "new":
             _session(asked).new()
+            print("The next prompt begins a new conversation.")  # noqa: T201 - so that a cell answers
         case _:
             return False
     return True

@@ -137,8 +137,9 @@ def _set(asked: Asked, name: str, value: str) -> Asked:
         case "--with":
             return replace(asked, variables=(*asked.variables, value))
         case _:
-            if not value.isdecimal() or int(value) < 1:
-                raise UsageError(f"`{name}` needs a number from 1 up, not `{value}`. Nothing was sent.")
+            if not value.isdecimal() or len(value) > 9 or int(value) < 1:
+                given = value if len(value) <= 20 else f"{value[:20]}…"
+                raise UsageError(f"`{name}` needs a number from 1 up, not `{given}`. Nothing was sent.")
             return replace(asked, turns=int(value))
 
 

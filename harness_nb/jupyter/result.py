@@ -13,6 +13,8 @@ from harness_nb.jupyter.view import RunView
 class RunResult(Outcome):
     """How a run ended: `.text .reason .detail .turns .usage .cost .transcript`; `print(result)` prints the text.
 
+    `transcript` is the conversation up to its end, a copy that later runs leave as it is.
+
     The cell that ran it shows the run already, so there it shows nothing more; displayed in another
     cell it shows the run's record.
     """

@@ -93,10 +93,9 @@ class ToolUse:
             return self._result()
         if self.state == "denied":
             return ""
-        if self.state in {"failed", "not run"} and self.output and self.output != NEVER_RAN:
-            why = self.output.removeprefix(f"`{self.name}` failed: ").removeprefix(
-                f"`{self.name}` was not run: "
-            )
+        said = "" if self.state == "not run" and self.output == NEVER_RAN else self.output
+        if self.state in {"failed", "not run"} and said:
+            why = said.removeprefix(f"`{self.name}` failed: ").removeprefix(f"`{self.name}` was not run: ")
             return f"{self.state}: {one_line(visible(why), 2 * RESULT)}"
         return self.state
 
@@ -173,8 +172,6 @@ Segment: TypeAlias = Words | ToolUse | Note
 def _end_of_call(result: ToolResult, seconds: float, *, ran: bool) -> CallState:
     if not result.is_error:
         return "ok"
-    if result.text == NEVER_RAN:
+    if not ran:
         return "not run"
-    if result.text == interrupted_text(seconds):
-        return "interrupted"
-    return "failed" if ran else "not run"
+    return "interrupted" if result.text == interrupted_text(seconds) else "failed"

@@ -256,6 +256,7 @@ class _Work:
 
     def result(self, outcome: Outcome) -> RunResult:
         values = {item.name: getattr(outcome.or_raise(), item.name) for item in fields(outcome)}
+        values["transcript"] = Transcript(outcome.transcript.entries)  # the session's own grows on
         return RunResult(**values, view=self.shown.view, cell=self._cell)
 
     def stop(self) -> None:

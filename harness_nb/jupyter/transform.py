@@ -32,8 +32,11 @@ CALLS = {
     ("block", "cell"): "get_ipython().run_cell_magic('agent', {0!r}, {1!r})",
 }
 
-LINE = re.compile(r"(?P<before>[ \t]*|.*?=[ \t]*|[ \t]*return[ \t]+)%agent(?:[ \t]+(?P<text>.*))?", re.DOTALL)
-CELL = re.compile(r"(?P<indent>[ \t]*)%%agent(?:[ \t]+(?P<text>.*))?", re.DOTALL)
+GAP = r"[ \t\u00a0\u202f\u3000]+"
+"""What may stand between `%agent` and the prompt: pasted text has spaces of other kinds."""
+
+LINE = re.compile(rf"(?P<before>[ \t]*|.*?=[ \t]*|[ \t]*return[ \t]+)%agent(?:{GAP}(?P<text>.*))?", re.DOTALL)
+CELL = re.compile(rf"(?P<indent>[ \t]*)%%agent(?:{GAP}(?P<text>.*))?", re.DOTALL)
 OTHER = re.compile(r"(?P<before>[ \t]*|[\w., \t]+=[ \t]*)[%!?]")
 """Another line of IPython's own that Python's tokeniser can't read."""
 

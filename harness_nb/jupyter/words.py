@@ -18,8 +18,14 @@ ARGUMENT = 60
 ARGUMENTS = 160
 """Most characters of all arguments in a call's one line."""
 
-_NAMELESS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
-"""Control codes but for tab and newline, marks that reorder text, and invisible separators."""
+_NAMELESS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
+    "\U000e0000-\U000e007f]"
+)
+"""Control codes but for tab and newline, marks that reorder text, and what can't be seen and so may carry hidden words.
+
+The joiners U+200C and U+200D stay: scripts and emoji are written with them.
+"""
 
 
 def visible(text: str) -> str:
@@ -34,7 +40,9 @@ def _picture(found: re.Match[str]) -> str:
     code = ord(found[0])
     if code < 0x20:
         return chr(0x2400 + code)
-    return "\N{SYMBOL FOR DELETE}" if code == 0x7F else f"\\u{code:04x}"
+    if code == 0x7F:
+        return "\N{SYMBOL FOR DELETE}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def clipped(text: str, limit: int) -> str:
