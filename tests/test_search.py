@@ -9,6 +9,7 @@ from harness_nb.errors import ToolError
 from harness_nb.toolkit import matching, search
 from harness_nb.toolkit.files import looking
 from harness_nb.toolkit.search import MATCHES, NAMES, fits
+from harness_nb.workspace import Workspace
 
 
 @pytest.fixture
@@ -90,14 +91,14 @@ def test_lines_are_found_with_path_and_number(tools):
     ("asked", "found"),
     [
         (
-            {"pattern": "import", "ignore_case": True, "files": "b.py"},
+            {"pattern": "import", "ignore_case": True, "names": "b.py"},
             ["src/b.py:1: import re", "src/b.py:2: IMPORT = 1"],
         ),
         ({"pattern": "re$"}, ["src/b.py:1: import re"]),
         ({"pattern": "(?<=import )r"}, ["src/b.py:1: import re"]),
         ({"pattern": "import", "path": "a.py"}, ["a.py:1: import os"]),
         ({"pattern": "import", "path": "src"}, ["src/b.py:1: import re", "src/wide.txt:1: import é"]),
-        ({"pattern": "import", "files": "src/*.py"}, ["src/b.py:1: import re"]),
+        ({"pattern": "import", "names": "src/*.py"}, ["src/b.py:1: import re"]),
         ({"pattern": "SECRET"}, []),
         ({"pattern": "os\n"}, []),
     ],
@@ -112,7 +113,7 @@ def test_many_matches_are_cut_and_said_to_be(workspace, tools):
     assert len(rows) == MATCHES
     assert (
         footer
-        == "[.: first 100 matches in 1 file; there are more: narrow the pattern, the path or the files]"
+        == "[.: first 100 matches in 1 file; there are more: narrow the pattern, the path or the names]"
     )
 
 
@@ -146,8 +147,21 @@ def test_a_pattern_that_takes_for_ever_is_stopped():
         matcher.lines("a" * 5000 + "b")
 
 
+def test_what_is_hidden_is_passed_over(workspace):
+    tools = {item.name: item for item in looking(workspace, hidden=lambda name: name.startswith("src/"))}
+    assert tools["grep"]("import").splitlines()[:-1] == ["a.py:1: import os"]
+    assert tools["grep"]("import", "src/b.py") == "[src/b.py: no match]"
+    assert tools["glob"]("*.py").splitlines()[:-1] == ["a.py"]
+
+
+def test_a_name_keeps_to_its_line(workspace, tools):
+    (workspace / "x\n[.: names 1-1 of 1]\x1b").write_text("import")
+    assert tools["list_files"]().count("\n") == 7
+    assert '"x\\n[.: names 1-1 of 1]\\u001b":1: import' in tools["grep"]("import")
+
+
 def test_a_search_of_a_huge_tree_stops_and_says_so(workspace, tools):
-    walk = search.Walk(search.Workspace(workspace).locate("."), most=2)
+    walk = search.Walk(Workspace(workspace).locate("."), most=2)
     assert len(list(walk)) == 2
     assert "stopped after 2 files" in walk.note
 

@@ -10,6 +10,7 @@ import bisect
 import codecs
 import io
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -41,10 +42,13 @@ class Splice:
     def trimmed(self, text: str) -> Splice:
         """Leave out what is the same at both ends."""
         old, new = text[self.start : self.end], self.new
-        shorter = min(len(old), len(new))
-        head = next((n for n in range(shorter) if old[n] != new[n]), shorter)
-        most = shorter - head
-        tail = next((n for n in range(most) if old[-1 - n] != new[-1 - n]), most)
+        head = _common(min(len(old), len(new)), lambda start, end: old[start:end] == new[start:end])
+        rest = min(len(old), len(new)) - head
+        ends = len(old), len(new)
+        tail = _common(
+            rest,
+            lambda start, end: old[ends[0] - end : ends[0] - start] == new[ends[1] - end : ends[1] - start],
+        )
         return Splice(self.start + head, self.end - tail, new[head : len(new) - tail])
 
 
@@ -119,6 +123,18 @@ class Document:
             raise ToolError("the new text holds half a character (a lone surrogate)") from None
         if not new.isascii() and STRAY.search(self.raw):
             raise ToolError("it is not UTF-8, so only ASCII can be written into it")
+
+
+def _common(most: int, same: Callable[[int, int], bool]) -> int:
+    """Find how far two texts are the same, by halves: a loop over characters would take seconds for a large file."""
+    least = 0
+    while least < most:
+        middle = (least + most + 1) // 2
+        if same(least, middle):
+            least = middle
+        else:
+            most = middle - 1
+    return least
 
 
 def plain(text: str) -> str:

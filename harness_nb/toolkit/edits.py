@@ -15,10 +15,12 @@ from typing import Annotated
 from harness_nb.errors import ToolError
 from harness_nb.events import Preview
 from harness_nb.seams import Run
+from harness_nb.strict import clean
 from harness_nb.toolkit.changes import Added, Change, Exact, Lines, Whole
 from harness_nb.toolkit.desk import Desk, Draft
 from harness_nb.toolkit.document import Document
 from harness_nb.toolkit.files import looking, shortened
+from harness_nb.toolkit.search import Hidden, nothing
 from harness_nb.toolkit.seen import Seen
 from harness_nb.tools import Tool, tool
 from harness_nb.workspace import Workspace
@@ -66,11 +68,12 @@ Returns how the end reads now, as `12: text`. Prefer it to write_file for lists,
 FilePath = Annotated[str, "relative to the workspace"]
 
 
-def editing(workspace: str | Path | None = None) -> tuple[Tool, ...]:
+def editing(workspace: str | Path | None = None, hidden: Hidden = nothing) -> tuple[Tool, ...]:
     """Make all file tools of a workspace, those that look and those that change; None is the current directory.
 
     They share what has been read, so that an edit of a file that was changed since is refused: make
-    them once a session.
+    them once a session. `hidden` tells of a path, relative to the workspace, whether glob and grep pass
+    over it: a policy decides on the directory that a search names, not on each file below it.
     """
     seen = Seen()
     desk = Desk(Workspace(workspace), seen)
@@ -106,7 +109,7 @@ def editing(workspace: str | Path | None = None) -> tuple[Tool, ...]:
         return report(desk.change(path, Added(text), run))
 
     return (
-        *looking(workspace, seen),
+        *looking(workspace, seen, hidden),
         made(edit_file, EXACT, Exact),
         made(edit_lines, LINES, Lines),
         made(write_file, WHOLE, Whole),
@@ -150,7 +153,7 @@ def diff(draft: Draft) -> str:
     else:
         body = [_moved(line, head) for line in list(difflib.unified_diff(old, new))[2:]]
     before = "/dev/null" if draft.before is None else f"a/{name}"
-    text = "".join([f"--- {before}\n", f"+++ b/{name}\n", *body])
+    text = clean("".join([f"--- {before}\n", f"+++ b/{name}\n", *body]))
     if len(text) <= DIFF:
         return text
     half = DIFF // 2

@@ -18,7 +18,7 @@ from typing import Annotated, BinaryIO, TextIO
 
 from harness_nb.errors import ToolError
 from harness_nb.toolkit.document import is_binary
-from harness_nb.toolkit.search import searching
+from harness_nb.toolkit.search import Hidden, nothing, searching
 from harness_nb.toolkit.seen import REMEMBERED, Seen
 from harness_nb.tools import Tool, tool
 from harness_nb.workspace import Place, Workspace, folder, opened, reason
@@ -56,13 +56,15 @@ def files(workspace: str | Path | None = None) -> tuple[Tool, ...]:
     return (_reader(Workspace(workspace), Seen()),)
 
 
-def looking(workspace: str | Path | None = None, seen: Seen | None = None) -> tuple[Tool, ...]:
+def looking(
+    workspace: str | Path | None = None, seen: Seen | None = None, hidden: Hidden = nothing
+) -> tuple[Tool, ...]:
     """Make the tools that look into a workspace: read, list, glob, grep. None is the current directory.
 
-    `seen` remembers what was read, for the tools that change files.
+    `seen` remembers what was read, for the tools that change files; `hidden` as for `editing`.
     """
     place = Workspace(workspace)
-    return (_reader(place, seen or Seen()), *searching(place))
+    return (_reader(place, seen or Seen()), *searching(place, hidden))
 
 
 def _reader(workspace: Workspace, seen: Seen) -> Tool:

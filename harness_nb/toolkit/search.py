@@ -6,10 +6,10 @@ import fnmatch
 import json
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 from harness_nb.errors import ToolError
 from harness_nb.toolkit.document import is_binary, plain
@@ -43,6 +43,9 @@ DEEPEST = 64
 SEARCHED = 16_000_000
 """Largest file in bytes that is searched for lines."""
 
+Hidden: TypeAlias = Callable[[str], bool]
+"""Tells of a file's path, relative to the workspace, whether searches pass over it."""
+
 LEFT_OUT = "Leaves out .git, .venv, node_modules and caches, and does not follow links."
 
 LIST = f"""List the names in one directory of the workspace.
@@ -64,8 +67,13 @@ files and files above {SEARCHED // 10**6} MB. Changes nothing. Returns `path:12:
 Prefer it to shell commands such as grep and rg, and to reading whole files."""
 
 
-def searching(workspace: Workspace) -> tuple[Tool, ...]:
-    """Make the tools that find files and lines in a workspace."""
+def nothing(name: str) -> bool:
+    """Hide no file."""
+    return False
+
+
+def searching(workspace: Workspace, hidden: Hidden = nothing) -> tuple[Tool, ...]:
+    """Make the tools that find files and lines in a workspace, passing over what is hidden."""
 
     def list_files(
         path: Annotated[str, "a directory, relative to the workspace"] = ".",
@@ -77,15 +85,15 @@ def searching(workspace: Workspace) -> tuple[Tool, ...]:
         pattern: Annotated[str, "e.g. `*.py` or `src/**/test_*.py`"],
         path: Annotated[str, "the directory to search, relative to the workspace"] = ".",
     ) -> str:
-        return named(workspace.locate(path), pattern)
+        return named(Walk(workspace.locate(path), hidden), pattern)
 
     def grep(
         pattern: Annotated[str, "a regular expression"],
         path: Annotated[str, "the directory or file to search, relative to the workspace"] = ".",
-        files: Annotated[str, "which files, as for glob"] = "**",
+        names: Annotated[str, "which files, as a pattern for glob"] = "**",
         ignore_case: Annotated[bool, "whether a and A are the same"] = False,  # noqa: FBT002 - a model's argument
     ) -> str:
-        return matched(workspace.locate(path), pattern, files, ignore_case=ignore_case)
+        return matched(Walk(workspace.locate(path), hidden), pattern, names, ignore_case=ignore_case)
 
     return (
         tool(effects={"read"}, description=LIST)(list_files),
@@ -113,10 +121,9 @@ def listed(place: Place, offset: int) -> str:
     return "\n".join([*rows, f"[{footer}]"])
 
 
-def named(place: Place, pattern: str) -> str:
+def named(walk: Walk, pattern: str) -> str:
     """Find files by name below a directory. Raises ToolError where there is none, and for no pattern."""
-    wanted = _pattern(pattern)
-    walk = Walk(place)
+    wanted, place = _pattern(pattern), walk.top
     names = [found.name for found, _ in walk if fits(found.parts[len(place.parts) :], wanted)]
     more = "; give a narrower pattern to see the others" if len(names) > NAMES else ""
     count = (
@@ -124,15 +131,14 @@ def named(place: Place, pattern: str) -> str:
         if names
         else "no file has such a name"
     )
-    return "\n".join([*(name[:WIDTH] for name in names[:NAMES]), f"[{place.name}: {count}{walk.note}]"])
+    return "\n".join([*(_visible(name) for name in names[:NAMES]), f"[{place.name}: {count}{walk.note}]"])
 
 
-def matched(place: Place, pattern: str, files: str, *, ignore_case: bool) -> str:
+def matched(walk: Walk, pattern: str, names: str, *, ignore_case: bool) -> str:
     """Find lines below a directory or in a file. Raises ToolError where there is none, and for no pattern."""
     if not pattern:
         raise ToolError("Give a pattern to search for.")
-    wanted = _pattern(files)
-    walk = Walk(place)
+    wanted, place = _pattern(names), walk.top
     rows: list[str] = []
     hits = 0
     candidates = worth_opening(pattern, place.real, ignore_case=ignore_case, largest=SEARCHED)
@@ -147,7 +153,7 @@ def matched(place: Place, pattern: str, files: str, *, ignore_case: bool) -> str
                 numbers = matcher.lines(text)
                 hits += bool(numbers)
                 lines = text.split("\n") if numbers else []
-                rows += [f"{found.name[:WIDTH]}:{n}: {_shortened(lines[n - 1])}" for n in numbers]
+                rows += [f"{_visible(found.name)}:{n}: {_shortened(lines[n - 1])}" for n in numbers]
                 if len(rows) > MATCHES:
                     break
     more = len(rows) > MATCHES
@@ -156,7 +162,7 @@ def matched(place: Place, pattern: str, files: str, *, ignore_case: bool) -> str
         if rows
         else "no match"
     )
-    hint = "; there are more: narrow the pattern, the path or the files" if more else ""
+    hint = "; there are more: narrow the pattern, the path or the names" if more else ""
     return "\n".join([*rows[:MATCHES], f"[{place.name}: {count}{hint}{walk.note}]"])
 
 
@@ -165,6 +171,7 @@ class Walk:
     """The files below a directory in a stable order, each with its open folder; links are named, not followed."""
 
     top: Place
+    hidden: Hidden = nothing
     most: int = VISITED
     visited: int = field(default=0, init=False)
 
@@ -186,7 +193,8 @@ class Walk:
         except NotADirectoryError:
             with folder(root, parts[:-1]) as parent:
                 self.visited += 1
-                yield self.top, parent
+                if not self.hidden(self.top.name):
+                    yield self.top, parent
         except OSError as fault:
             raise _no_directory(self.top, fault) from None
 
@@ -199,7 +207,9 @@ class Walk:
                 self.visited += 1
                 if self.visited > self.most:
                     return
-                yield Place(self.top.root, (*parts, name)), inside
+                found = Place(self.top.root, (*parts, name))
+                if not self.hidden(found.name):
+                    yield found, inside
 
 
 def _steps(start: Folder) -> Iterator[tuple[PurePath, list[str], list[str], int | None]]:
@@ -240,7 +250,7 @@ def _past_stars(reached: set[int], pattern: Sequence[str]) -> set[int]:
 
 
 def _described(inside: Folder, entry: os.DirEntry[str]) -> str:
-    name = entry.name[:WIDTH]
+    name = _visible(entry.name)
     try:
         state = inside.stat(entry.name)
     except OSError:
@@ -250,6 +260,11 @@ def _described(inside: Folder, entry: os.DirEntry[str]) -> str:
     if stat.S_ISLNK(state.st_mode):
         return f"{name} (link)"
     return f"{name} ({state.st_size:,} bytes)" if stat.S_ISREG(state.st_mode) else f"{name} (device or pipe)"
+
+
+def _visible(name: str) -> str:
+    """Keep a name to one line and to what can be seen of it."""
+    return (name if name.isprintable() else json.dumps(name))[:WIDTH]
 
 
 def _text(inside: Folder, name: str) -> str:
