@@ -11,6 +11,7 @@ SPINE = (
     "errors",
     "workspace",
     "strict",
+    "redaction",
     "messages",
     "pictures",
     "encoding",

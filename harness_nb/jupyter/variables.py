@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import os
-import re
 from collections.abc import Iterator, Mapping, Sized
 from dataclasses import fields, is_dataclass
 from itertools import islice
 
 from harness_nb.errors import UsageError
+from harness_nb.redaction import is_secret_name, without_secrets
 from harness_nb.results import CannotRead, as_content, bounded
 from harness_nb.strict import clean
 
@@ -23,24 +22,6 @@ DEEPEST = 8
 """Most levels of containers that are looked into."""
 
 HIDDEN = "(a secret, left out)"
-
-SECRET_NAME = re.compile(
-    r"(?i)(?:^|[^a-z])(?:(?:api|access|private|secret|signing|account)_?key|secret|token|passw(?:or)?d|pwd"
-    r"|passphrase|credentials?|authorization|cookie)(?:$|[^a-z])"
-)
-SECRET_TEXT = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
-    r"|\b(?:sk|pk|rk)[-_][\w-]{16,}"
-    r"|\b(?:gh[pousr]_|github_pat_|glpat-|hf_|xox[abprs]-|npm_|pypi-)[\w-]{16,}"
-    r"|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{30,}"
-    r"|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+"
-    r"|(?i:(?<=bearer )[\w.~+/-]{12,})"
-    r"|(?<=://)[^\s/:@]+:[^\s/@]+(?=@)"
-    r"|(?P<before>(?i:[?&]key=|(?:api_?key|token|passw(?:or)?d|secret)"
-    r"(?:=(?:\\?[\"'])?|\s*=\s*\\?[\"']|\\?[\"']\s*:\s*\\?[\"'])))[^\s&\"',;\\]{6,}",
-    re.DOTALL,
-)
-"""What looks like a secret; `before` is what stays of it, such as `password=`, also in code, a repr or JSON."""
 
 READ = 1_000_000
 """Characters of a value that are searched for secrets. Cut before that, half of one would be no longer known as one."""
@@ -57,7 +38,7 @@ def described(name: str, scope: Mapping[str, object]) -> str:
 
 def shown(name: str, value: object) -> str:
     """Write a value as the model gets it: bounded, and with secrets left out."""
-    if SECRET_NAME.search(name):
+    if is_secret_name(name):
         return HIDDEN
     if isinstance(value, Iterator):
         return "(not read: reading it would use it up)"
@@ -68,15 +49,7 @@ def shown(name: str, value: object) -> str:
     except Exception as fault:  # noqa: BLE001 - a value's own code may raise anything
         return f"(it can't be read: {type(fault).__name__})"
     text = "\n".join(getattr(part, "text", "(a picture)") for part in content)
-    return bounded(_redacted(text), LIMIT)
-
-
-def _redacted(text: str) -> str:
-    """Take out what looks like a secret, and every value of this process's own secret settings."""
-    for name, value in os.environ.items():
-        if len(value) >= 8 and (SECRET_NAME.search(name) or name.endswith("_KEY")):
-            text = text.replace(value, HIDDEN)
-    return SECRET_TEXT.sub(lambda found: (found["before"] or "") + HIDDEN, text)
+    return bounded(without_secrets(text, HIDDEN), LIMIT)
 
 
 def _without_secrets(value: object, above: tuple[int, ...] = ()) -> object:
@@ -105,12 +78,12 @@ def _without_secret_columns(value: object) -> object:
     """Return a frame of pandas or polars without the columns that have a secret's name."""
     if type(value).__module__.partition(".")[0] not in {"pandas", "polars"} or not hasattr(value, "columns"):
         return value
-    kept = [column for column in value.columns if not SECRET_NAME.search(str(column))]
+    kept = [column for column in value.columns if not is_secret_name(str(column))]
     return value if len(kept) == len(value.columns) else value[kept]  # type: ignore[index]
 
 
 def _under(name: str, value: object, above: tuple[int, ...]) -> object:
-    return HIDDEN if SECRET_NAME.search(name) else _without_secrets(value, above)
+    return HIDDEN if is_secret_name(name) else _without_secrets(value, above)
 
 
 def _extent(value: object) -> str:

@@ -17,6 +17,7 @@ from email.utils import parsedate_to_datetime
 from typing import TypeAlias, cast
 
 from harness_nb.errors import ProviderError
+from harness_nb.redaction import without_keys
 
 Body: TypeAlias = Mapping[str, object]
 
@@ -52,9 +53,7 @@ SECRET_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "proxy-auth
 
 
 class Redaction:
-    """Takes secrets out of text: those it was told of, and whatever looks like a provider's key."""
-
-    LOOKS = re.compile(r"\bsk-[A-Za-z0-9_-]{8,}")
+    """Takes secrets out of text: those it was told of, and those that redaction.py knows."""
 
     def __init__(self) -> None:
         self._secrets: set[str] = set()
@@ -73,7 +72,7 @@ class Redaction:
         """Return the text without them."""
         for secret in sorted(self._secrets, key=len, reverse=True):
             text = text.replace(secret, "[key]")
-        return self.LOOKS.sub("[key]", text)
+        return without_keys(text, "[key]")
 
 
 def stated(body: object) -> Body | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -21,6 +20,7 @@ from harness_nb.encoding import decode, encode
 from harness_nb.errors import ProviderError, UsageError
 from harness_nb.events import CallDelta, TextDelta, ThinkingDelta
 from harness_nb.messages import Message, Usage
+from harness_nb.redaction import without_keys
 from harness_nb.seams import Reply, Request, Stop
 
 HEADER = '{"harness_nb": "recording", "version": 1}'
@@ -75,7 +75,7 @@ def _marks(request: Request) -> Iterator[Mark]:
 
 def _mark(what: str, data: object, words: str) -> Mark:
     digest = hashlib.sha256(_dumped(data).encode()).hexdigest()[:16]
-    line = _blotted(" ".join(words[:1000].split()))
+    line = without_keys(" ".join(words[:1000].split()), "[key]")
     return Mark(what, digest, line if len(line) <= 60 else f"{line[:59]}…")
 
 
@@ -163,12 +163,4 @@ def _deltas(runs: Sequence[Sequence[str]]) -> Iterator[Delta]:
 
 
 def _dumped(data: object) -> str:
-    return _blotted(json.dumps(data))
-
-
-def _blotted(text: str) -> str:
-    """Blot out the keys of this machine, wherever they may have got in."""
-    for name, value in os.environ.items():
-        if name.endswith(("_KEY", "_TOKEN", "_SECRET")) and len(value) >= 12:
-            text = text.replace(value, "[key]")
-    return text
+    return without_keys(json.dumps(data), "[key]")

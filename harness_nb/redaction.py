@@ -1,0 +1,61 @@
+"""What is secret, told by its name or by its looks, and taken out of text: one rule for errors, recordings and variables.
+
+Three strengths, each with all of the one before: the values of this process's own secret settings;
+what looks like a known service's key, which is safe to take out of any text, JSON too; what stands
+where a secret would, such as after `password=`, for text that only a model will read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from functools import lru_cache
+
+SHORTEST = 8
+"""Fewest characters of a setting that is taken for a secret: shorter ones are words that stand anywhere."""
+
+NAME = re.compile(
+    r"(?i)(?:^|[^a-z])(?:(?:api|access|private|secret|signing|account)_?key|secret|token|passw(?:or)?d|pwd"
+    r"|passphrase|credentials?|authorization|cookie)(?:$|[^a-z])"
+)
+KEY = re.compile(
+    r"(?:\b|(?<=\\[nrt]))(?:"  # in JSON, a line's end before a key is a backslash and a letter
+    r"(?:sk|pk|rk)[-_][\w-]{16,}"
+    r"|(?:gh[pousr]_|github_pat_|glpat-|hf_|xox[abprs]-|npm_|pypi-)[\w-]{16,}"
+    r"|AKIA[0-9A-Z]{16}\b|AIza[\w-]{30,}"
+    r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)"
+)
+PLACE = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
+    r"|(?i:(?<=bearer )[\w.~+/-]{12,})"
+    r"|(?<=://)[^\s/:@]+:[^\s/@]+(?=@)"
+    r"|(?P<before>(?i:[?&]key=|(?:api_?key|token|passw(?:or)?d|secret)"
+    r"(?:=(?:\\?[\"'])?|\s*=\s*\\?[\"']|\\?[\"']\s*:\s*\\?[\"'])))[^\s&\"',;\\]{6,}",
+    re.DOTALL,
+)
+"""Where a secret stands; `before` is what stays, such as `password=`, also in code, a repr or JSON."""
+
+
+@lru_cache(4096)
+def is_secret_name(name: str) -> bool:
+    """Tell whether what has this name is a secret: `api_key`, `DB_PASSWORD`, but not `tokens` or `monkey`."""
+    return bool(NAME.search(name))
+
+
+def without_settings(text: str, instead: str) -> str:
+    """Take out the values of this process's environment variables with a secret's name, as they are and as in JSON."""
+    for name, value in os.environ.items():
+        if len(value) >= SHORTEST and (name.endswith("_KEY") or is_secret_name(name)):
+            text = text.replace(value, instead).replace(json.dumps(value)[1:-1], instead)
+    return text
+
+
+def without_keys(text: str, instead: str) -> str:
+    """Take out those, and whatever looks like a key."""
+    return KEY.sub(instead, without_settings(text, instead))
+
+
+def without_secrets(text: str, instead: str) -> str:
+    """Take out those, and whatever stands where a secret would."""
+    return PLACE.sub(lambda found: (found["before"] or "") + instead, without_keys(text, instead))
