@@ -144,7 +144,7 @@ def test_a_pattern_that_takes_for_ever_is_stopped():
         pytest.raises(ToolError, match="simpler pattern"),
         matching.matching("(a+)+$", ignore_case=False, most=5, seconds=0.5) as matcher,
     ):
-        matcher.lines("a" * 5000 + "b")
+        matcher.lines("a" * 5000 + "b", "`f`")
 
 
 def test_what_is_hidden_is_passed_over(workspace):

@@ -50,12 +50,12 @@ class Matcher:
         """Use `matching`."""
         self._process = process
 
-    def lines(self, text: str) -> list[int]:
-        """Tell which lines of a text match, counted from 1. Raises ToolError when time is up."""
-        found = self.answer(text) if text else []
+    def lines(self, text: str, name: str) -> list[int]:
+        """Tell which lines of a named text match, counted from 1. Raises ToolError when time is up."""
+        found = self.answer(text, name) if text else []
         return found if isinstance(found, list) else []
 
-    def answer(self, text: str) -> object:
+    def answer(self, text: str, name: str) -> object:
         """Send one text and read what comes back. Raises ToolError when time is up."""
         data = text.encode("utf-8", "replace")
         assert self._process.stdin is not None  # noqa: S101 - both are pipes
@@ -68,8 +68,8 @@ class Matcher:
             said = b""
         if not said:
             raise ToolError(
-                "The search took too long and was stopped. "
-                "Search fewer files, or for a simpler pattern without nested `*` and `+`."
+                f"The search took too long and was stopped in {name}. "
+                "Leave that out, search fewer files, or for a simpler pattern without nested `*` and `+`."
             )
         return json.loads(said)
 
@@ -87,7 +87,7 @@ def matching(pattern: str, *, ignore_case: bool, most: int, seconds: float = SEC
     timer.start()
     try:
         matcher = Matcher(process)
-        if fault := matcher.answer(pattern):
+        if fault := matcher.answer(pattern, "the pattern"):
             raise ToolError(
                 f"The pattern can't be read: {fault}. Escape what shall be taken literally with `\\`."
             )

@@ -150,7 +150,7 @@ def matched(walk: Walk, pattern: str, names: str, *, ignore_case: bool) -> str:
             if candidates is not None and below and "/".join(below) not in candidates:
                 continue
             if text := _text(inside, found.parts[-1]):
-                numbers = matcher.lines(text)
+                numbers = matcher.lines(text, f"`{found.name}`")
                 hits += bool(numbers)
                 lines = text.split("\n") if numbers else []
                 rows += [f"{_visible(found.name)}:{n}: {_shortened(lines[n - 1])}" for n in numbers]
