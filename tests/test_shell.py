@@ -26,6 +26,10 @@ from harness_nb.tools import Toolbox
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="commands need POSIX")
 
 
+OWN = f"{os.getpid()}5"
+"""Goes into the seconds that commands here sleep, so that runs at the same time don't see each other's."""
+
+
 def boxed(workspace):
     try:
         return bubblewrap(workspace)
@@ -91,25 +95,25 @@ async def test_input_is_empty(either):
     assert (await answered(either, "cat; read line; echo ended")).text.endswith("ended")
 
 
-@pytest.mark.parametrize("start", ["sleep 30.25 & echo done", "setsid sleep 30.25 & echo done"])
+@pytest.mark.parametrize("start", ["", "setsid "])
 async def test_a_child_in_the_background_does_not_hold_the_call_and_is_named(plain, start):
-    result = await answered(plain, start)
-    pid = int(re.search(r"Still running: pid (\d+) `sleep 30.25`", result.text)[1])
-    assert running("sleep 30.25") == [pid], "it came back before the child did"
+    result = await answered(plain, f"{start}sleep 30.{OWN} & echo done")
+    pid = int(re.search(rf"Still running: pid (\d+) `sleep 30.{OWN}`", result.text)[1])
+    assert running(f"sleep 30.{OWN}") == [pid], "it came back before the child did"
     assert result.text.startswith("exit code 0")
     assert "\ndone\n" in result.text
     os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("start", ["sleep 30.75 & echo done", "setsid sleep 30.75 & echo done"])
+@pytest.mark.parametrize("start", ["", "setsid "])
 async def test_in_bubblewrap_the_child_ends_with_the_call(tmp_path, start):
-    result = await answered(shell(boxed(tmp_path), tmp_path), start)
+    result = await answered(shell(boxed(tmp_path), tmp_path), f"{start}sleep 31.{OWN} & echo done")
     assert result.text.endswith("done")
-    assert not running("sleep 30.75")
+    assert not running(f"sleep 31.{OWN}")
 
 
 async def test_what_a_child_prints_later_neither_blocks_nor_ends_it(plain, tmp_path):
-    later = f"(while [ ! -e go ]; do sleep 0.01; done; head -c 500000 /dev/zero; touch {tmp_path}/ended) & echo done"
+    later = f"(while [ ! -e go ]; do sleep 0.01; done; head -c 500000 /dev/zero && touch {tmp_path}/ended) & echo done"
     assert "Still running" in (await answered(plain, later)).text
     (tmp_path / "go").touch()
     await until((tmp_path / "ended").exists)
@@ -117,30 +121,34 @@ async def test_what_a_child_prints_later_neither_blocks_nor_ends_it(plain, tmp_p
 
 @pytest.mark.parametrize("tail", ["", " & wait", "; true"])
 async def test_a_command_that_takes_too_long_is_ended_though_it_ignores_being_asked(either, tail):
-    command = f"echo begun; (trap '' TERM; setsid sleep 29.5 & sleep 29.5; sleep 29.5){tail}"
+    command = f"echo begun; (trap '' TERM; setsid sleep 29.{OWN} & sleep 29.{OWN}; sleep 29.{OWN}){tail}"
     result = await answered(either, command, timeout_seconds=0.5)
     assert result.is_error
     assert "it took too long" in result.text
     assert "begun" in result.text
-    assert not running("sleep 29.5")
+    assert not running(f"sleep 29.{OWN}")
 
 
 async def test_a_stop_leaves_no_process(either, tmp_path):
-    task = asyncio.ensure_future(answered(either, "echo > begun; setsid sleep 28.5 & sleep 28.5 | cat"))
+    task = asyncio.ensure_future(
+        answered(either, f"echo > begun; setsid sleep 28.{OWN} & sleep 28.{OWN} | cat")
+    )
     await until((tmp_path / "begun").exists)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert not running("sleep 28.5")
+    assert not running(f"sleep 28.{OWN}")
 
 
 async def test_a_stop_is_quick_though_the_command_ignores_it(plain, tmp_path):
-    task = asyncio.ensure_future(answered(plain, "trap '' TERM; echo > begun; while :; do sleep 27.5; done"))
+    task = asyncio.ensure_future(
+        answered(plain, f"trap '' TERM; echo > begun; while :; do sleep 27.{OWN}; done")
+    )
     await until((tmp_path / "begun").exists)
     task.cancel()
     await asyncio.wait([task])
     assert task.cancelled()
-    assert not running("sleep 27.5")
+    assert not running(f"sleep 27.{OWN}")
 
 
 async def test_endless_output_is_ended_and_takes_little_memory(either):

@@ -31,14 +31,14 @@ GRACE = 2.0
 HURRY = 0.3
 """The same when the run is being stopped: a stop must feel like one."""
 
+PATIENCE = 10.0
+"""Seconds to wait for what was ended with KILL to be gone; it can be held up in the system, by a lost disk."""
+
 SETTLE = 0.1
 """Seconds to wait, once the command has ended, for the last of its output."""
 
 MOST = 256_000_000
 """Bytes after which a command that floods its output is stopped."""
-
-ROUNDS = 100
-"""How often KILL is sent at most, to what keeps forking."""
 
 PIECE = 65_536
 """Bytes read at once; other work on the event loop gets its turn in between."""
@@ -115,9 +115,6 @@ async def run_command(
     seconds = time.monotonic() - started
     stdout, stderr = (pipe.taken() for pipe in outputs)
     left = tuple(Left(pid, command) for pid, _, command in _members(process.pid, mark))
-    if not left:
-        for pipe in outputs:
-            pipe.close()
     return Finished(process.returncode or 0, stdout, stderr, seconds, left, stopped)
 
 
@@ -166,8 +163,6 @@ class _Pipe:
 
     def taken(self) -> Captured:
         """Return what was held; what comes from now on is dropped."""
-        if not self.ended.done():
-            self._read()  # a piece may lie there, unread
         tail = b"".join(self._tail)[-self._keep :]
         captured = Captured(bytes(self._head), tail, self._passed - len(self._head) - len(tail))
         self._dropping = True
@@ -203,17 +198,22 @@ async def _over(
 async def _end(process: asyncio.subprocess.Process, mark: str, grace: float) -> None:
     """Ask all that the command started to end; after `grace` seconds end what has not."""
     _signal(process.pid, mark, signal.SIGTERM)
+    try:
+        await _gone(process, mark, grace)
+    finally:  # also where we are stopped once more
+        _signal(process.pid, mark, signal.SIGKILL)
+    await _gone(process, mark, PATIENCE, signal.SIGKILL)
+
+
+async def _gone(process: asyncio.subprocess.Process, mark: str, seconds: float, number: int = 0) -> None:
+    """Wait until nothing of it lives, sending a signal again and again if one is given; what forks may take many."""
     with contextlib.suppress(TimeoutError):
-        try:
-            async with asyncio.timeout(grace):
-                while any(_members(process.pid, mark)):  # noqa: ASYNC110 - not children of ours: no event tells
-                    await asyncio.sleep(0.02)
-        finally:
-            for _ in range(ROUNDS):  # what forks while it is being ended takes more than one
-                _signal(process.pid, mark, signal.SIGKILL)
-                if not any(_members(process.pid, mark)):
-                    break
-    await process.wait()
+        async with asyncio.timeout(seconds):
+            while any(_members(process.pid, mark)):
+                await asyncio.sleep(0.02)
+                if number:
+                    _signal(process.pid, mark, number)
+            await process.wait()
 
 
 def _signal(group: int | None, mark: str, number: int) -> None:
