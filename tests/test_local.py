@@ -264,6 +264,60 @@ def test_a_file_that_is_no_whole_model_is_one_sentence(weights, tmp_path):
         Engine(Settings(broken))
 
 
+def with_library(folder, source, program):
+    """Run a program whose engine is a library of this source instead of llama.cpp."""
+    (folder / "xllamacpp.py").write_text(source)
+    given = {"env": os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}, "text": True}
+    made = (
+        "import os, sys, time\nfrom pathlib import Path\n"
+        "from harness_nb.providers.local.engine import Engine, Settings, running\n"
+        "settings = Settings(Path('any.gguf'))\n"
+    )
+    return subprocess.Popen([sys.executable, "-c", made + program], stdout=subprocess.PIPE, **given)
+
+
+SERVES = """
+from types import SimpleNamespace as Space
+def CommonParams():
+    return Space(model=Space(), cpuparams=Space(), cpuparams_batch=Space())
+def Server(params):
+    return Space(listening_address="http://127.0.0.1:1")
+"""
+
+
+def test_an_engine_that_falls_silent_is_one_sentence(tmp_path):
+    program = "try: Engine(settings)\nexcept Exception as fault: print(type(fault).__name__, fault)"
+    with with_library(tmp_path, "import os, time\nos.close(1)\ntime.sleep(600)", program) as ran:
+        said = ran.stdout.read()
+    assert said.startswith("UsageError The local engine did not start: ")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_it_ends_with_its_process_though_a_fork_of_that_lives_on(tmp_path):
+    program = (
+        "engine = running(settings)\nfork = os.fork()\n"
+        "if not fork: os.close(1); time.sleep(600)\n"
+        "print(engine.pid, fork, flush=True)\nos._exit(0)\n"
+    )
+    with with_library(tmp_path, SERVES, program) as parent:
+        child, fork = map(int, parent.stdout.read().split())
+    try:
+        until(lambda: gone(child))
+        assert not gone(fork)
+    finally:
+        os.kill(fork, signal.SIGKILL)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_that_ends_leaves_the_engine_running(tmp_path):
+    program = (
+        "engine = running(settings)\nfork = os.fork()\nif not fork: sys.exit()\nos.waitpid(fork, 0)\n"
+        "print(engine.alive, running(settings) is engine)\n"
+    )
+    with with_library(tmp_path, SERVES, program) as ran:
+        assert ran.stdout.read().split() == ["True", "True"]
+
+
 def test_a_missing_engine_is_one_sentence_with_the_fix(tmp_path):
     (tmp_path / "xllamacpp.py").write_text("raise ModuleNotFoundError(\"No module named 'xllamacpp'\")")
     os.environ["PYTHONPATH"], before = str(tmp_path), os.environ.get("PYTHONPATH")

@@ -53,6 +53,7 @@ class Engine:
         self._process = _spawn(self._log)
         self.stop = weakref.finalize(self, _stop, self._process, self._log)
         """Stop the server now; may be called twice."""
+        _all.add(self)
         try:
             self.url = self._introduce()
         except BaseException:
@@ -103,12 +104,31 @@ class Engine:
             answer = {}
         if "url" in answer:
             return str(answer["url"])
-        self._process.wait(10)
+        with suppress(subprocess.TimeoutExpired):  # so that its last words are there
+            self._process.wait(2)
         raise UsageError(_complaint(answer.get("error") or self.last_words(), self.settings.model))
 
 
+_all: weakref.WeakSet[Engine] = weakref.WeakSet()
 _running: dict[Settings, Engine] = {}
 _starting = threading.Lock()
+
+
+def _let_go() -> None:
+    """In a process that has just been forked: leave the engines to its parent, so that they end with that."""
+    global _starting  # noqa: PLW0603 - whoever holds it is not here
+    _starting = threading.Lock()
+    _running.clear()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for engine in list(_all):
+        if engine.stop.detach():
+            for pipe in _pipes(engine._process):  # noqa: SLF001
+                os.dup2(nothing, pipe.fileno(), inheritable=False)
+    os.close(nothing)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)
 
 
 def running(settings: Settings) -> Engine:
