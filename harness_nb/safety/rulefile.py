@@ -70,5 +70,7 @@ def _read(table: object, text: str) -> Permissions:
 
 def _at(text: str, words: str) -> str:
     """Say where in the file these words stand."""
-    number = next((at for at, line in enumerate(text.splitlines(), 1) if words in line), 0)
+    lines = list(enumerate(text.splitlines(), 1))
+    spelled = (f'"{words}"', f"'{words}'", words)
+    number = next((at for spelling in spelled for at, line in lines if spelling in line), 0)
     return f"{NAME} line {number}" if number else NAME
