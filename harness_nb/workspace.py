@@ -182,4 +182,12 @@ def opened(place: Place) -> int:
 
 def reason(fault: BaseException) -> str:
     """Put a system's fault in a few words."""
-    return str(getattr(fault, "strerror", None) or "its links go round in a circle").lower()
+    match fault:
+        case RuntimeError():
+            return "its links go round in a circle"
+        case ValueError():
+            return "its name holds half a character (a lone surrogate)"
+        case OSError(strerror=str(words)):
+            return words.lower()
+        case _:
+            return str(fault) or "it was refused"

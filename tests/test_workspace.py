@@ -49,6 +49,22 @@ def test_outside_and_what_can_not_be_told_is_not_inside(proj, path):
     assert not Workspace(proj).contains(path)
 
 
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("loop", "its links go round"),
+        ("\ud800", "half a character"),
+        ("n" * 5000, "too long"),
+        (" ", "Give the path"),
+    ],
+)
+def test_a_path_that_can_not_be_looked_up_says_why(proj, path, said):
+    (proj / "loop").symlink_to("loop")
+    with pytest.raises(ToolError, match=said) as caught:
+        Workspace(proj).locate(path)
+    assert str(proj) not in str(caught.value)
+
+
 def test_the_key_minds_neither_case_nor_the_form_of_accents(proj):
     locate = Workspace(proj).locate
     assert locate("Caf\u00e9").key == locate("cafe\u0301").key

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import fnmatch
 import json
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Annotated, TypeAlias
 
 from harness_nb.errors import ToolError
 from harness_nb.toolkit.document import is_binary, plain
+from harness_nb.toolkit.globs import fits, patterns
 from harness_nb.toolkit.matching import matching, worth_opening
 from harness_nb.tools import Tool, tool
 from harness_nb.workspace import Folder, Place, Workspace, folder, reason
@@ -56,7 +56,7 @@ Prefer it to shell commands such as ls; glob finds names at any depth."""
 
 GLOB = f"""Find files in the workspace by their names.
 
-Needs a pattern: `*` and `?` stand for characters of one name, `**` for any directories; without `/` it is tried on
+Needs a pattern: `*` and `?` stand for characters of one name, `**` for any directories, `{{py,md}}` for one or the other; without `/` it is tried on
 names at every depth. {LEFT_OUT} Changes nothing. Returns paths relative to the workspace, one a line, at
 most {NAMES}. Prefer it to shell commands such as find."""
 
@@ -123,7 +123,7 @@ def listed(place: Place, offset: int) -> str:
 
 def named(walk: Walk, pattern: str) -> str:
     """Find files by name below a directory. Raises ToolError where there is none, and for no pattern."""
-    wanted, place = _pattern(pattern), walk.top
+    wanted, place = patterns(pattern), walk.top
     names = [found.name for found, _ in walk if fits(found.parts[len(place.parts) :], wanted)]
     more = "; give a narrower pattern to see the others" if len(names) > NAMES else ""
     count = (
@@ -138,7 +138,7 @@ def matched(walk: Walk, pattern: str, names: str, *, ignore_case: bool) -> str:
     """Find lines below a directory or in a file. Raises ToolError where there is none, and for no pattern."""
     if not pattern:
         raise ToolError("Give a pattern to search for.")
-    wanted, place = _pattern(names), walk.top
+    wanted, place = patterns(names), walk.top
     rows: list[str] = []
     hits = 0
     candidates = worth_opening(pattern, place.real, ignore_case=ignore_case, largest=SEARCHED)
@@ -219,34 +219,6 @@ def _steps(start: Folder) -> Iterator[tuple[PurePath, list[str], list[str], int 
         return
     for path, folders, names, handle in os.fwalk(".", dir_fd=start.handle):
         yield PurePath(path), folders, names, handle
-
-
-def _pattern(pattern: str) -> list[str]:
-    """Split a pattern into one for each name on the way."""
-    names = [name for name in pattern.split("/") if name not in {"", "."}]
-    if not names or ".." in names:
-        raise ToolError("Give a pattern of names below the directory, e.g. `*.py` or `src/**/*.py`.")
-    return names if "/" in pattern else ["**", *names]
-
-
-def fits(names: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Tell whether the names of a path fit a pattern's; `**` stands for any number of them."""
-    reached = _past_stars({0}, pattern)
-    for name in names:
-        passed = {n for n in reached if n < len(pattern) and pattern[n] == "**"}
-        passed |= {
-            n + 1 for n in reached - passed if n < len(pattern) and fnmatch.fnmatchcase(name, pattern[n])
-        }
-        reached = _past_stars(passed, pattern)
-    return len(pattern) in reached
-
-
-def _past_stars(reached: set[int], pattern: Sequence[str]) -> set[int]:
-    """Add the places behind each `**` reached, since it may stand for none."""
-    for n, name in enumerate(pattern):
-        if name == "**" and n in reached:
-            reached.add(n + 1)
-    return reached
 
 
 def _described(inside: Folder, entry: os.DirEntry[str]) -> str:
