@@ -322,7 +322,9 @@ def test_a_missing_engine_is_one_sentence_with_the_fix(tmp_path):
     (tmp_path / "xllamacpp.py").write_text("raise ModuleNotFoundError(\"No module named 'xllamacpp'\")")
     os.environ["PYTHONPATH"], before = str(tmp_path), os.environ.get("PYTHONPATH")
     try:
-        with pytest.raises(UsageError, match=r"run pip install 'harness-nb\[local\]'"):
+        with pytest.raises(
+            UsageError, match=r"needs the package xllamacpp: pip install 'harness-nb\[local\]'"
+        ):
             Engine(Settings(tmp_path / "any.gguf"))
     finally:
         del os.environ["PYTHONPATH"]

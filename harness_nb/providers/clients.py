@@ -12,6 +12,9 @@ from urllib.parse import urlsplit
 from harness_nb.errors import UsageError
 
 Sdk: TypeAlias = Literal["anthropic", "openai"]
+KEYS = {"anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"), "openai": ("OPENAI_API_KEY",)}
+"""The environment variables that may hold a company's key, the usual one first."""
+
 PLAIN = {"anthropic": "AsyncAnthropic", "openai": "AsyncOpenAI"}
 COMPANIES = {"api.anthropic.com": "Anthropic", "api.openai.com": "OpenAI"}
 
@@ -48,7 +51,7 @@ def made(sdk: Sdk, settings: Mapping[str, object], idle: float) -> Client:
     except ModuleNotFoundError as missing:
         if missing.name not in {sdk, "httpx2"}:
             raise
-        raise UsageError(f"The {sdk} package is missing: pip install 'harness-nb[{sdk}]'.") from None
+        raise no_package("This model", sdk) from None
     timeout = httpx2.Timeout(600, connect=5, read=idle)
     # The anthropic SDK would make a span of its own for each request.
     own: dict[str, object] = {"open_telemetry": False} if sdk == "anthropic" else {}
@@ -63,11 +66,17 @@ def made(sdk: Sdk, settings: Mapping[str, object], idle: float) -> Client:
     return cast("Client", client)
 
 
-def no_key(sdk: Sdk) -> UsageError:
-    """Make the error of a missing key."""
-    company = COMPANIES[f"api.{sdk}.com"]
+def no_package(who: str, package: str, extra: str = "") -> UsageError:
+    """Make the error of a missing package; `extra` is ours that brings it, if that has another name."""
+    return UsageError(f"{who} needs the package {package}: pip install 'harness-nb[{extra or package}]'.")
+
+
+def no_key(sdk: str, who: str = "", otherwise: str = "Or pass client=.") -> UsageError:
+    """Make the error of a missing key; `who` is what needs it, `otherwise` what goes without."""
+    name = KEYS[sdk][0]
     return UsageError(
-        f"There is no {company} key: set the environment variable {sdk.upper()}_API_KEY, or pass client=."
+        f"{who or COMPANIES[f'api.{sdk}.com']} needs a key: set {name} in the environment, "
+        f'or in a cell with os.environ["{name}"] = getpass.getpass(). {otherwise}'
     )
 
 

@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from urllib.parse import unquote, urlsplit
 
 from harness_nb.errors import UsageError
+from harness_nb.providers.clients import KEYS, no_key, no_package
 from harness_nb.seams import Model
 
 FORMS = "anthropic:MODEL, openai:MODEL, chat:MODEL@URL, local, local:NAME_OR_PATH or replay:FILE"
@@ -25,8 +26,6 @@ CHOICE = "HARNESS_NB_MODEL"
 
 DEFAULTS = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-6.1-sol"}
 """The vendors, and the model used where none is named: of middling size and price."""
-
-KEYS = {"anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"), "openai": ("OPENAI_API_KEY",)}
 
 
 def model(name: str | None = None) -> Model:
@@ -129,17 +128,12 @@ def _require(sdk: str, rest: str) -> None:
         raise UsageError(f"`{sdk}:` needs a model's name, e.g. {sdk}:{DEFAULTS[sdk]}.")
     _require_package(sdk, f"{sdk}:{rest}")
     if not _key(sdk):
-        raise UsageError(
-            f"`{sdk}:{rest}` needs a key: set {KEYS[sdk][0]} in the environment, "
-            f'or in a cell with os.environ["{KEYS[sdk][0]}"] = getpass.getpass(). The model `local` needs none.'
-        )
+        raise no_key(sdk, f"`{sdk}:{rest}`", "The model `local` needs none.")
 
 
 def _require_package(package: str, name: str, extra: str = "") -> None:
     if not _installed(package):
-        raise UsageError(
-            f"`{name}` needs the package {package}: pip install 'harness-nb[{extra or package}]'."
-        )
+        raise no_package(f"`{name}`", package, extra)
 
 
 def _key(sdk: str) -> bool:

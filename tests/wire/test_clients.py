@@ -138,7 +138,7 @@ try: asyncio.run({kind}("m")(Request("", (user("hi"),)), Run()))
 except Exception as error: print(type(error).__name__, error)
 """
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert said.strip() == f"UsageError The {sdk} package is missing: pip install 'harness-nb[{sdk}]'."
+    assert said.strip() == f"UsageError This model needs the package {sdk}: pip install 'harness-nb[{sdk}]'."
 
 
 async def test_openais_key_goes_to_openai_only(monkeypatch, unused_port):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from harness_nb.errors import UsageError
+from harness_nb.providers.clients import no_package
 
 CONTEXT = 8192
 """Tokens the server keeps: prompt and answer together."""
@@ -106,7 +107,7 @@ class Engine:
             return str(answer["url"])
         with suppress(subprocess.TimeoutExpired):  # so that its last words are there
             self._process.wait(2)
-        raise UsageError(_complaint(answer.get("error") or self.last_words(), self.settings.model))
+        raise _complaint(answer.get("error") or self.last_words(), self.settings.model)
 
 
 _all: weakref.WeakSet[Engine] = weakref.WeakSet()
@@ -143,13 +144,15 @@ def running(settings: Settings) -> Engine:
         return engine
 
 
-def _complaint(words: str, model: Path) -> str:
+def _complaint(words: str, model: Path) -> UsageError:
     """Why the server did not start, with what to do, from what the child said."""
     if "No module named 'xllamacpp'" in words:
-        return "The local model needs the package xllamacpp: run pip install 'harness-nb[local]'."
+        return no_package("The local model", "xllamacpp", "local")
     if "Failed to init server" in words:
-        return f"The local engine cannot load {model}: it is no whole GGUF model file, or memory is short."
-    return f"The local engine did not start: {words or 'the child process ended without a word'}."
+        why = f"cannot load {model}: it is no whole GGUF model file, or memory is short"
+    else:
+        why = f"did not start: {words or 'the child process ended without a word'}"
+    return UsageError(f"The local engine {why}.")
 
 
 def _spawn(log: IO[bytes]) -> subprocess.Popen[bytes]:
