@@ -279,7 +279,7 @@ def test_help_on_a_tool_is_its_functions_own(shell, capsys):
 
 TOOL = """
 from harness_nb import tool
-@tool
+@tool(effects={{"read"}})
 def shop() -> str:
     "Say what is sold."
     return {!r}

@@ -3,7 +3,8 @@
 from harness_nb.errors import ProviderError
 from harness_nb.events import ModelSwitched, RetryWaiting
 from harness_nb.providers.scripted import call, say, scripted
-from harness_nb.recipes import INSTRUCTIONS, assistant
+from harness_nb.recipes import INSTRUCTIONS, Permit, assistant
+from harness_nb.safety.trust import FENCE
 from harness_nb.seams import Run
 from harness_nb.tools import tool
 
@@ -55,13 +56,37 @@ def test_a_tool_of_mine_replaces_one_of_ours_and_others_are_added():
         return ""
 
     agent = assistant(scripted(), [calc, mine])
-    assert [item.name for item in agent.tools] == ["read_file", "calc", "mine"]
+    assert [item.name for item in agent.tools][-2:] == ["calc", "mine"]
+    assert "shell" in {item.name for item in agent.tools}
     assert "Guess." in {item.spec.description for item in agent.tools}
 
 
 def test_its_words_are_the_same_each_time_and_mine_follow():
-    assert assistant(scripted()).instructions == INSTRUCTIONS
-    assert assistant(scripted(), instructions=" Be kind. ").instructions == f"{INSTRUCTIONS}\n\nBe kind."
+    assert assistant(scripted()).instructions == f"{INSTRUCTIONS}\n{FENCE}"
+    assert (
+        assistant(scripted(), instructions=" Be kind. ").instructions
+        == f"{INSTRUCTIONS}\n{FENCE}\n\nBe kind."
+    )
+
+
+def test_a_small_model_of_this_machine_gets_few_tools():
+    agent = assistant(scripted(name="tiny · local, small"))
+    assert [item.name for item in agent.tools] == ["calc", "read_file"]
+
+
+async def test_what_asks_is_denied_where_there_is_nobody_to_ask_and_mode_auto_lets_it_run():
+    @tool
+    def launch() -> str:
+        """Launch."""
+        return "launched"
+
+    async def launched(permit):
+        outcome = await assistant(scripted(say(call("launch")), "ok"), [launch], permit=permit).run("go")
+        return outcome.transcript.messages[2].results[0].text
+
+    assert "was not run" in await launched(None)
+    assert await launched(Permit("auto")) == "launched"
+    assert "was not run" in await launched(Permit("auto", rules=("deny launch",)))
 
 
 def test_it_goes_by_the_name_of_its_model():

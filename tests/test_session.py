@@ -130,7 +130,7 @@ async def test_a_second_run_at_once_is_told_to_wait_and_the_first_goes_on():
 def test_a_tool_that_uses_its_own_session_is_told_so():
     talk = talking(say(call("ask")), "sorry")
 
-    @tool
+    @tool(effects={"read"})
     def ask() -> str:
         """Ask."""
         return talk.run_blocking("me").text
@@ -179,7 +179,7 @@ def asking(inner: Session, *, as_coroutine: bool):
         """Ask another agent."""
         return ask()
 
-    return tool(name="ask", description="Ask.")(ask_async if as_coroutine else ask)
+    return tool(name="ask", description="Ask.", effects={"read"})(ask_async if as_coroutine else ask)
 
 
 @pytest.mark.parametrize("as_coroutine", [False, True])

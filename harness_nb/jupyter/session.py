@@ -14,20 +14,27 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from harness_nb.agent import Agent, Outcome
 from harness_nb.errors import UsageError
 from harness_nb.events import Event, Notice, RunStarted
+from harness_nb.jupyter.approval import AtTheCell
 from harness_nb.jupyter.bridge import attentive, blocking
+from harness_nb.jupyter.cell_tools import cell_tools
 from harness_nb.jupyter.live import Shown, show_run
 from harness_nb.jupyter.result import RunResult
 from harness_nb.jupyter.shell import in_one_line, running_shell, user_variables
 from harness_nb.jupyter.variables import described
 from harness_nb.jupyter.view import RunView
 from harness_nb.messages import Message, Text, Transcript
+from harness_nb.safety.grants import Approvals
+from harness_nb.safety.permission import Mode
 from harness_nb.seams import Model, Run
 from harness_nb.tools import Tool
+
+if TYPE_CHECKING:
+    from harness_nb.recipes import Kit
 
 ModelOrName: TypeAlias = Model | str
 """A model, or what one is called, such as `local` or `anthropic:MODEL`."""
@@ -44,6 +51,12 @@ class Defaults:
     """None for what is configured on this machine, else the embedded model."""
     turns: int | None = None
     instructions: str = ""
+    mode: Mode | None = None
+    """What happens to calls that no rule is about: `ask`, `edits`, `plan`, `auto`; None for what harness_nb.toml says."""
+    rules: Sequence[str] = ()
+    """Such as `allow shell git status`; see harness_nb/safety/rules.py."""
+    patience: float | None = None
+    """Seconds that a question waits for an answer before it is no; None for ever."""
 
 
 defaults = Defaults()
@@ -52,7 +65,7 @@ defaults = Defaults()
 class Session:
     """A conversation that goes on from run to run. One run at a time.
 
-    Set `model`, `turns`, `instructions` or `tools` to have the next runs use them. `tools` is None for
+    Set `model`, `turns`, `instructions`, `tools`, `mode` or `rules` to have the next runs use them. `tools` is None for
     the functions with `@tool` that the notebook defines, the newest definition of each; a list for
     exactly these. `transcript` is the whole record, `last_error` what made the last failed run fail.
     """
@@ -64,11 +77,19 @@ class Session:
         self.turns: int | None = None
         self.instructions: str | None = None
         self.tools: Sequence[Tool] | None = None
+        self.mode: Mode | None = None
+        self.rules: Sequence[str] = ()
         self.transcript = Transcript()
         self.last_error: BaseException | None = None
         self._made: dict[str, tuple[int, Model]] = {}
         self._one_at_a_time = threading.Lock()
         self._work: _Work | None = None
+        self._kit: Kit | None = None
+
+    @property
+    def approvals(self) -> Approvals:
+        """What has been allowed for this session, and what became of its calls."""
+        return self._kit.approvals if self._kit is not None else Approvals()
 
     def __repr__(self) -> str:
         return f"Session({self.name!r}, {len(self.transcript.messages)} messages)"
@@ -127,10 +148,11 @@ class Session:
         try:
             if not mine:
                 raise UsageError(_BUSY.format(self.name))
-            message, agent = ask.message(), self._agent(ask)
+            asker = AtTheCell(defaults.patience)
+            message, agent = ask.message(), self._agent(ask, asker)
             if ask.new:
                 self.new()
-            self._work = _Work(agent, message, self.transcript, ask)
+            self._work = _Work(agent, message, self.transcript, ask, asker)
             try:
                 yield self._work
             finally:
@@ -144,12 +166,20 @@ class Session:
                 self._work = None
                 self._one_at_a_time.release()
 
-    def _agent(self, ask: _Ask) -> Agent:
-        from harness_nb.recipes import assistant
+    def _agent(self, ask: _Ask, asker: AtTheCell) -> Agent:
+        from harness_nb.recipes import Kit, Permit, assistant
 
         tools = tools_of_the_notebook() if self.tools is None else self.tools
         instructions = defaults.instructions if self.instructions is None else self.instructions
-        agent = assistant(model=self._model(ask.model), tools=tools, instructions=instructions)
+        mode, rules = self.mode or defaults.mode, (*defaults.rules, *self.rules)
+        self._kit = self._kit or Kit()
+        agent = assistant(
+            self._model(ask.model),
+            (*cell_tools(), *tools),
+            instructions=instructions,
+            permit=Permit(mode, rules, asker, defaults.patience),
+            kit=self._kit,
+        )
         most = next((one for one in (ask.turns, self.turns, defaults.turns) if one is not None), None)
         return agent if most is None else replace(agent, limits=replace(agent.limits, turns=most))
 
@@ -234,10 +264,14 @@ class _Ask:
 class _Work:
     """One run of a session while it lasts."""
 
-    def __init__(self, agent: Agent, message: Message, transcript: Transcript, ask: _Ask) -> None:
+    def __init__(
+        self, agent: Agent, message: Message, transcript: Transcript, ask: _Ask, asker: AtTheCell
+    ) -> None:
         shell = running_shell()
         self._cell = shell.execution_count if shell is not None and ask.show else None
-        self.shown: Shown = _Unshown(ask.prompt) if self._cell is None else show_run(ask.prompt, self.stop)
+        shown = self._cell is not None
+        self.shown: Shown = show_run(ask.prompt, self.stop, asker.clicked) if shown else _Unshown(ask.prompt)
+        asker.attend(self.shown, agent.tools)
         self._agent = agent
         self._message = message
         self._variables = ask.variables

@@ -32,7 +32,7 @@ def described(name: str, scope: Mapping[str, object]) -> str:
     if name not in scope or not name.isidentifier():
         raise UsageError(_missing(name, scope))
     value = scope[name]
-    kind = f"{type(value).__name__}{_extent(value)}"
+    kind = f"{type(value).__name__}{extent(value)}"
     return f"The notebook's variable `{name}` ({kind}):\n{shown(name, value)}"
 
 
@@ -86,7 +86,7 @@ def _under(name: str, value: object, above: tuple[int, ...]) -> object:
     return HIDDEN if is_secret_name(name) else _without_secrets(value, above)
 
 
-def _extent(value: object) -> str:
+def extent(value: object) -> str:
     """Say how large a value is, in the words of its kind."""
     try:
         shape = getattr(value, "shape", None)

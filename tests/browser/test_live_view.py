@@ -17,12 +17,12 @@ from harness_nb.messages import Thinking
 
 gate = asyncio.Event()
 
-@tool
+@tool(effects={"read"})
 def read(path: str) -> str:
     "Read a file."
     return "\\n".join(f"line {n} of {path}" for n in range(60))
 
-@tool
+@tool(effects={"read"})
 async def wait(seconds: float = 60) -> str:
     "Wait."
     await asyncio.sleep(seconds)

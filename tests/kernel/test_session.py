@@ -47,7 +47,7 @@ def test_a_run_is_shown_once_becomes_its_record_and_is_shown_again_only_when_ask
 
 def test_what_a_tool_prints_in_its_thread_appears_once_in_the_cell_of_its_run(notebook):
     notebook.execute(
-        "@tool\ndef noisy() -> str:\n    'Make noise.'\n    print('noise', flush=True)\n    return 'ok'\n"
+        "@tool(effects={'read'})\ndef noisy() -> str:\n    'Make noise.'\n    print('noise', flush=True)\n    return 'ok'\n"
         "s.model = scripted(say(call('noisy')), 'done', say(call('noisy')), 'done')"
     )
     cells = [
@@ -102,7 +102,7 @@ def test_awaiting_and_blocking_mix_and_tools_see_the_cells_context(notebook):
     notebook.execute(
         "user = contextvars.ContextVar('user', default='nobody')\n"
         "inner = Session('inner'); inner.model = scripted('deep', 'deep')\n"
-        "@tool\ndef ask() -> str:\n    'Ask.'\n    return f\"{inner.run_blocking('x', show=False).text} for {user.get()}\"\n"
+        "@tool(effects={'read'})\ndef ask() -> str:\n    'Ask.'\n    return f\"{inner.run_blocking('x', show=False).text} for {user.get()}\"\n"
         "s.model = scripted('one', 'two', 'three', say(call('ask')), 'four', say(call('ask')), 'five')"
     )
     notebook.execute(
@@ -117,7 +117,7 @@ def test_awaiting_and_blocking_mix_and_tools_see_the_cells_context(notebook):
 def test_a_run_inside_a_tool_is_shown_in_the_same_cell(notebook):
     notebook.execute(
         "inner = Session('inner'); inner.model = scripted('deep')\n"
-        "@tool\ndef ask() -> str:\n    'Ask.'\n    return inner.run_blocking('x').text\n"
+        "@tool(effects={'read'})\ndef ask() -> str:\n    'Ask.'\n    return inner.run_blocking('x').text\n"
         "s.model = scripted(say(call('ask')), 'done')"
     )
     cell = notebook.execute("%agent go")

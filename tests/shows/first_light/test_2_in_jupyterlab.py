@@ -15,22 +15,22 @@ import harness_nb
 from harness_nb import ProviderError, call, say, scripted, tool
 from harness_nb.messages import Thinking
 
-@tool
+@tool(effects={"read"})
 def read_file(path: str) -> str:
     """Read a file."""
     return "\\n".join(["item,price,count", *(f"item {n},{n % 7 + 1},{n}" for n in range(41))])
 
-@tool
+@tool(effects={"read"})
 def multiply(a: int, b: int) -> int:
     """Multiply two numbers."""
     return a * b
 
-@tool
+@tool(effects={"read"})
 def fetch(url: str) -> str:
     """Fetch a page."""
     raise TimeoutError("example.org did not answer within 10 s")
 
-@tool
+@tool(effects={"read"})
 async def wait(seconds: float) -> str:
     """Wait."""
     await asyncio.sleep(seconds)

@@ -18,13 +18,13 @@ async def thinking(request):
     print("at it", flush=True)
     await asyncio.sleep(60)
 
-@tool
+@tool(effects={"read"})
 def sync_tool() -> str:
     "Take a minute."
     print("at it", flush=True)
     time.sleep(60)
 
-@tool
+@tool(effects={"read"})
 async def async_tool() -> str:
     "Take a minute."
     print("at it", flush=True)

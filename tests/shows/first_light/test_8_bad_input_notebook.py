@@ -36,7 +36,7 @@ CASES = {
         "No variable is called `price`. Did you mean `prices`?",
     ),
     "a tool without docstring": (
-        "@tool\ndef add(a: int) -> int:\n    return a",
+        "@tool(effects={'read'})\ndef add(a: int) -> int:\n    return a",
         "Tool `add` has no docstring",
     ),
     "two tools of one name": (
