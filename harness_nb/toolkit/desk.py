@@ -141,6 +141,8 @@ def write(place: Place, data: bytes, state: os.stat_result | None) -> None:
     beside = f".{name[:40]}.{secrets.token_hex(6)}~"
     try:
         with folder(place.root, above, make=state is None) as parent:
+            if state is not None:
+                os.close(parent.open(name, os.O_WRONLY))  # the rename would not ask whether we may
             try:
                 _written(parent.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL), data, state)
                 if _state(parent, name) != (state and _essence(state)):

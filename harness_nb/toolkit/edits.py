@@ -40,8 +40,7 @@ COMPARED = 4_000
 DIFF = 40_000
 """Most characters of a diff: beyond, its middle is left out, and says so."""
 
-KEPT = """Keeps the encoding, the line ends, a missing last line end and the file's mode as they are. Refuses a file that
-was changed since it was read."""
+KEPT = "Keeps encoding, line ends, a missing last line end and the mode. Refuses a file changed since it was read."
 
 EXACT = f"""Replace one piece of text in a file of the workspace.
 
@@ -58,7 +57,7 @@ Returns how the place reads now, as `12: text`. Prefer edit_file where the text 
 WHOLE = f"""Write a whole text file in the workspace: a new one, or all of one that was read before.
 
 Makes the directories that are missing. What the file held is lost. {KEPT}
-Returns the number of lines. Prefer edit_file to change part of a file, append_file to add to one."""
+Returns how its start and end read now. Prefer edit_file to change part of a file, append_file to add to one."""
 
 ADDED = f"""Add text at the end of a file in the workspace; makes the file if there is none.
 
