@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 import os
+import random
 import re
 import resource
 import signal
@@ -12,6 +13,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from harness_nb.errors import UsageError
 from harness_nb.events import Preview
@@ -19,8 +21,8 @@ from harness_nb.messages import ToolCall
 from harness_nb.results import LIMIT
 from harness_nb.safety.sandbox import bubblewrap, limited
 from harness_nb.seams import Run
-from harness_nb.toolkit.command import run_command
-from harness_nb.toolkit.shell import shell
+from harness_nb.toolkit.command import Captured, run_command
+from harness_nb.toolkit.shell import _text, shell
 from harness_nb.tools import Toolbox
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="commands need POSIX")
@@ -170,6 +172,25 @@ async def test_long_output_keeps_both_ends_and_whole_characters(plain, tmp_path)
     assert "\N{REPLACEMENT CHARACTER}" not in text
     assert "é漢漢" in text
     assert "漢漢Z" in text
+
+
+@given(text=st.text(max_size=60), keep=st.integers(1, 20))
+def test_no_cut_falls_within_a_character(text, keep):
+    data = text.replace("\r", "").encode()
+    head, tail = data[:keep], data[keep:][-keep:]
+    shown = _text(Captured(head, tail, max(len(data) - 2 * keep, 0)))
+    assert shown.count("\N{REPLACEMENT CHARACTER}") <= text.count("\N{REPLACEMENT CHARACTER}")
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(size=st.integers(0, 200_000), keep=st.integers(1, 100_000))
+async def test_head_tail_and_what_is_missing_make_up_the_whole(tmp_path, size, keep):
+    data = random.Random(size).randbytes(size)
+    (tmp_path / "data").write_bytes(data)
+    out = (await run_command(["cat", "data"], tmp_path, dict(os.environ), 60, keep)).stdout
+    assert out.head == data[:keep]
+    assert out.tail == data[keep:][-keep:]
+    assert len(out.head) + out.missing + len(out.tail) == size
 
 
 async def test_a_long_output_leaves_room_for_the_error(plain):

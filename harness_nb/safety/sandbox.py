@@ -25,6 +25,8 @@ from pathlib import Path
 from harness_nb.errors import ToolError, UsageError
 from harness_nb.seams import Effect
 
+LINUX = sys.platform == "linux"
+
 KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME")
 """What a command gets of the environment; keys and tokens, whatever their name, are not among it."""
 
@@ -56,19 +58,24 @@ class Limits:
     cpu: int = 300
     file: int = 1024**3
 
-    def __str__(self) -> str:
-        return f"{self.memory / 1024**3:g} GB of memory, {self.cpu} s of CPU and files of {self.file / 1024**3:g} GB"
-
     def around(self, argv: Sequence[str]) -> list[str]:
         """Return a command that sets these limits for itself, then becomes `argv`."""
-        # sh counts memory in kB and files in half kB. dash calls the number of processes -p, others -u;
-        # it counts what else runs under the same name, but inside a user namespace of its own.
-        processes = _mine() + self.processes
-        settings = (
-            f"ulimit -u {processes} || ulimit -p {processes}; ulimit -v {self.memory // 1024}; "
-            f"ulimit -t {self.cpu}; ulimit -f {self.file // 512}; ulimit -c 0"
-        )
-        return ["/bin/sh", "-c", f'{{ {settings}; }} 2>/dev/null; exec "$@"', "sh", *argv]
+        # sh counts memory in kB and files in half kB, and calls the number of processes -p (dash) or -u (others).
+        # That number includes what runs already under this name, except in a user namespace of its own.
+        settings = [f"ulimit -t {self.cpu}", f"ulimit -f {self.file // 512}", "ulimit -c 0"]
+        if LINUX:
+            count = _mine() + self.processes
+            settings += [f"ulimit -v {self.memory // 1024}", f"ulimit -u {count} || ulimit -p {count}"]
+        return ["/bin/sh", "-c", f'{{ {"; ".join(settings)}; }} 2>/dev/null; exec "$@"', "sh", *argv]
+
+    def told(self, count: int) -> str:
+        """Say what is limited, where `count` processes can be had; 0 for any number."""
+        use = f"{self.cpu} s of CPU and files of {self.file / 1024**3:g} GB"
+        each = f"{self.memory / 1024**3:g} GB of memory, {use}" if LINUX else use
+        if count:
+            return f"At most {count} processes at once, each with {each}."
+        open_ = "their number is" if LINUX else "memory and their number are"
+        return f"Each process gets {each}; {open_} not limited {'because you are root' if LINUX else 'here'}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +93,15 @@ class Limited:
         reason = f" ({self.why})" if self.why else ""
         return (
             f"Not isolated{reason}: a command can read, change and delete whatever you can, and use the network. "
-            f"Its environment holds no keys, but it can find them where they are kept. {_use(self.limits, 0 if _root() else self.limits.processes)}"
+            f"Its environment holds no keys, but it can find them where they are kept. {self.limits.told(self._count())}"
         )
 
     def wrap(self, argv: Sequence[str], workspace: Path) -> tuple[list[str], dict[str, str]]:
         """Set the limits and clean the environment."""
         return self.limits.around(argv), _environment()
+
+    def _count(self) -> int:
+        return self.limits.processes if LINUX and not _root() else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +122,7 @@ class Bubblewrap:
         return (
             "In a sandbox (bubblewrap): a command can change and delete what is in the workspace, and sees nothing "
             f"else but the system's programs: not your home, not other files, no keys; {network}. "
-            f"The folder for temporary files is empty each time. {_use(self.limits, self._count())}"
+            f"The folder for temporary files is empty each time. {self.limits.told(self._count())}"
         )
 
     @property
@@ -177,12 +187,6 @@ def bubblewrap(
 def limited(workspace: str | Path | None = None, *, limits: Limits | None = None, why: str = "") -> Limited:
     """Make a sandbox that is none: limits and a clean environment. `workspace` confines nothing here."""
     return Limited(limits or Limits(), why)
-
-
-def _use(limits: Limits, count: int) -> str:
-    if count:
-        return f"At most {count} processes at once, each with {limits}."
-    return f"Each process gets {limits}; their number is not limited, because you are root."
 
 
 FLAGS = (
@@ -263,7 +267,7 @@ def _mine() -> int:
 
 
 def _root() -> bool:
-    return os.geteuid() == 0
+    return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
 def _program() -> str:
@@ -273,7 +277,7 @@ def _program() -> str:
 @functools.cache
 def _trouble() -> str:
     """Say why bubblewrap can't be used here, or nothing. Tried once: containers often forbid it."""
-    if not sys.platform.startswith("linux"):
+    if not LINUX:
         return "bubblewrap needs Linux"
     if not _program():
         return "bubblewrap is not installed"
