@@ -1,6 +1,7 @@
 """`%agent` in an IPython: options, help, completion, defaults, values, errors, and what is handed to the model."""
 
 import dataclasses
+import re
 import sys
 from types import MappingProxyType
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from harness_nb.jupyter.options import OPTIONS, Asked, cell_read, line_read, usa
 from harness_nb.jupyter.session import Defaults, tools_of_the_notebook
 from harness_nb.jupyter.shell import user_variables
 from harness_nb.jupyter.variables import HIDDEN, described
+from harness_nb.providers.local.known import KNOWN
 
 
 @pytest.fixture
@@ -114,6 +116,12 @@ def test_an_option_that_cannot_be_is_one_sentence(text, words):
         line_read(text)
     assert words in str(refused.value)
     assert "Nothing was sent" in str(refused.value)
+
+
+def test_help_names_better_models_than_the_embedded_one():
+    named = re.findall(r"local:([\w.-]+),", usage())
+    assert named
+    assert set(named) <= set(KNOWN)
 
 
 def test_help_names_every_option():

@@ -88,6 +88,9 @@ def usage() -> str:
 Options, before the prompt (-- ends them):
 {options}
 
+Without a key a small embedded model answers, often wrongly beyond one question with one tool.
+Better: local:qwen2.5-coder-1.5b, chat:MODEL@URL, or with a key anthropic:MODEL, openai:MODEL.
+
 Functions with `@tool` in this notebook are the agent's tools. Stop ends a run, and the
 next prompt carries on. In Python: `await harness_nb.session().run("...")`. Defaults:
 `%config AgentMagics`."""

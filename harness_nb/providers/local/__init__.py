@@ -27,12 +27,6 @@ from harness_nb.providers.local.wire import complete
 from harness_nb.seams import Reply, Request, Run
 from harness_nb.tasks import off_loop
 
-BETTER = (
-    "This model is small: it answers a simple question with one tool call, and is often wrong beyond that. Better ones: "
-    "local:qwen2.5-coder-1.5b, a server of yours (chat:MODEL@URL), or with a key anthropic:MODEL or openai:MODEL."
-)
-"""What to tell a person who wants more of it."""
-
 LONGEST = 512
 """Tokens of an answer unless the request says otherwise: beyond that a model this small repeats itself."""
 LONGEST_CALL = 1024
