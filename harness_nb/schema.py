@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias, Union, get_args, get_ori
 
 from harness_nb.errors import UsageError
 from harness_nb.seams import Call, Run
-from harness_nb.strict import parse_json
+from harness_nb.strict import json_text, parse_json
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -80,9 +80,7 @@ class Signature:
         current: dict[str, object] = dict(arguments)
         while True:
             try:
-                return current, self._model.model_validate_json(
-                    json.dumps(current, ensure_ascii=False), strict=True
-                )
+                return current, self._model.model_validate_json(json_text(current), strict=True)
             except ValidationError as fault:
                 changed = _reread(current, fault)
                 if changed is None:

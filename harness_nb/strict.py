@@ -61,9 +61,7 @@ def parse_json(text: str) -> object:
     twice, nesting deeper than DEPTH.
     """
     try:
-        value = json.loads(
-            text.strip(), parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_no_twins
-        )
+        value = _READER.decode(text.strip())
     except RecursionError:
         raise ValueError(f"it is nested deeper than {DEPTH} levels") from None
     return _cleaned(value, 0)
@@ -100,3 +98,10 @@ def _no_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _json_name(value: object) -> str:
     return {list: "a list", str: "a string", bool: "a boolean"}.get(type(value), "a number")
+
+
+_READER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_no_twins)
+"""Made once: it is used for every call."""
+
+json_text = json.JSONEncoder(ensure_ascii=False).encode
+"""Writes JSON data as its text, characters as they are; made once, for the same reason."""

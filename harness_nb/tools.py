@@ -14,7 +14,6 @@ import asyncio
 import difflib
 import functools
 import inspect
-import json
 import re
 import sys
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
@@ -27,7 +26,7 @@ from harness_nb.messages import Image, Text, ToolCall, ToolResult
 from harness_nb.results import ITEMS, CannotRead, as_content, bounded, fitted
 from harness_nb.schema import Signature, caller_scope, innermost
 from harness_nb.seams import LIMIT, Call, Dispatch, Effect, Gate, Run, ToolSpec, layered
-from harness_nb.strict import parse_arguments
+from harness_nb.strict import json_text, parse_arguments
 from harness_nb.tasks import being_cancelled, off_loop
 
 MISSES = 5
@@ -75,10 +74,15 @@ class Tool:
         """Call the function as if it were not a tool."""
         return self.function(*args, **kwargs)
 
-    async def invoke(self, call: Call, run: Run) -> tuple[Text | Image, ...]:
-        """Run the body with the call's arguments and read what it returns: async on the event loop, else off it."""
+    async def invoke(
+        self, call: Call, run: Run, values: Mapping[str, object] | None = None
+    ) -> tuple[Text | Image, ...]:
+        """Run the body and read what it returns: async on the event loop, else off it.
+
+        `values` are the call's arguments as the function wants them, where they have been worked out already.
+        """
         given = {"run": run, "call": call}
-        values = self.signature.values(call.arguments)
+        values = dict(self.signature.values(call.arguments) if values is None else values)
         values |= {parameter: given[kind] for parameter, kind in self.signature.injected.items()}
         code = innermost(self.function)
         if inspect.iscoroutinefunction(code) or inspect.isasyncgenfunction(code):
@@ -274,14 +278,14 @@ class Toolbox:
         """Run the tool's body: the innermost step, after every gate has agreed to exactly this call."""
         item = self._tools[call.spec.name]
         try:
-            item.signature.read(call.arguments)
+            values = item.signature.values(call.arguments)
         except ValueError as fault:
             return refused(
                 call.id, f"`{item.name}` was not run: its arguments, as changed, don't fit.\n{fault}"
             )
-        run.emit(ToolStarted(ToolCall(call.id, item.name, json.dumps(call.arguments, ensure_ascii=False))))
+        run.emit(ToolStarted(ToolCall(call.id, item.name, json_text(call.arguments))))
         try:
-            return ToolResult(call.id, await item.invoke(call, run))
+            return ToolResult(call.id, await item.invoke(call, run, values))
         except ToolError as fault:
             return _failed(call, str(fault) or "The tool failed and gave no reason.")
         except CannotRead as fault:

@@ -23,6 +23,8 @@ NUDGE, STOP, PERIOD = 3, 5, 4
 SEEN = 10_000
 """How many calls with their results are remembered, to tell what is new."""
 
+_canonical = json.JSONEncoder(sort_keys=True, default=repr).encode
+
 WRITING = frozenset({"write", "mutate"})
 """Effects that change something; a tool that declares none may."""
 
@@ -87,7 +89,7 @@ def unrepeated(repeatable: Collection[str] = ()) -> Gate:
         if call.spec.name in repeatable:
             return await proceed(call)
         history = cast("History", run.state.setdefault(gate, History()))
-        asked = call.spec.name, json.dumps(call.arguments, sort_keys=True, default=repr)
+        asked = call.spec.name, _canonical(call.arguments)
         times, period = history.rounds(asked, run.turn)
         if times >= STOP:
             raise RunStop("incomplete", f"{_circle(call, times, period)} The model seems stuck.")
