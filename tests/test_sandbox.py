@@ -134,12 +134,19 @@ class TestBubblewrap:
     async def test_it_has_no_privilege(self, box, workspace):
         assert "CapEff:\t0000000000000000" in await said(box, workspace, "grep Cap /proc/self/status")
 
-    async def test_protected_files_stay_as_they_are(self, box, workspace):
-        (workspace / "rules").write_text("deny")
-        kept = bubblewrap(workspace, protected=["rules", "missing"])
-        await said(kept, workspace, "echo allow > rules; rm -f rules; mv rules gone; echo y > other")
-        assert (workspace / "rules").read_text() == "deny"
-        assert (workspace / "other").exists()
+    async def test_what_says_what_agents_may_do_stays_as_it_is(self, box, workspace):
+        subprocess.run(["git", "init", "-q"], cwd=workspace, check=True)  # noqa: ASYNC221 - quick
+        (workspace / "harness_nb.toml").write_text("deny")
+        for name in box.protected:
+            attempt = f"echo x > {name}; rm -rf {name}; mv {name} gone; echo x > {name}/x; mv .git old"
+            await said(box, workspace, attempt)
+        assert (workspace / "harness_nb.toml").read_text() == "deny"
+        assert "[core]" in (workspace / ".git" / "config").read_text()
+        assert not (workspace / ".git" / "hooks" / "x").exists()
+        made = (
+            "touch f; git add f && git -c user.name=a -c user.email=a@b commit -qm m && git log --format=%s"
+        )
+        assert (await said(box, workspace, made)).endswith("\nm")
 
     async def test_the_workspace_stays_the_only_one_wherever_a_command_starts(self, box, workspace):
         elsewhere = workspace / "deep"

@@ -42,6 +42,9 @@ SETTINGS = (
 )
 """What is shown of /etc: what programs need to start, and no key, password or server's setting."""
 
+PROTECTED = ("harness_nb.toml", ".git/config", ".git/hooks", ".envrc")
+"""What a command can't change in the workspace: it says what agents may do, or is run by programs outside."""
+
 PRIVATE = ("pip.conf", "etc/jupyter")
 """What an environment of Python packages may hold that is not for a command: an index's password, a server's."""
 
@@ -112,16 +115,17 @@ class Bubblewrap:
     workspace: Path | None = None
     network: bool = False
     limits: Limits = Limits()
-    protected: tuple[str, ...] = ()
+    protected: tuple[str, ...] = PROTECTED
     background: bool = False
 
     @property
     def isolation(self) -> str:
         """What is and what isn't out of reach."""
         network = "the network is open, this machine's own servers included" if self.network else "no network"
+        kept = f" (but {', '.join(self.protected)}, if they are there)" if self.protected else ""
         return (
-            "In a sandbox (bubblewrap): a command can change and delete what is in the workspace, and sees nothing "
-            f"else but the system's programs: not your home, not other files, no keys; {network}. "
+            f"In a sandbox (bubblewrap): a command can change and delete what is in the workspace{kept}, and sees "
+            f"nothing else but the system's programs: not your home, not other files, no keys; {network}. "
             f"The folder for temporary files is empty each time. {self.limits.told(self._count())}"
         )
 
@@ -156,7 +160,7 @@ class Bubblewrap:
 
 
 def best(
-    workspace: str | Path | None = None, *, network: bool = False, protected: Iterable[str] = ()
+    workspace: str | Path | None = None, *, network: bool = False, protected: Iterable[str] = PROTECTED
 ) -> Bubblewrap | Limited:
     """Choose bubblewrap where it is installed and works here, else `limited`, which says why not."""
     if why := _trouble():
@@ -169,12 +173,11 @@ def bubblewrap(
     *,
     network: bool = False,
     limits: Limits | None = None,
-    protected: Iterable[str] = (),
+    protected: Iterable[str] = PROTECTED,
 ) -> Bubblewrap:
     """Make a sandbox in which only `workspace` can be changed; None is where each command starts.
 
-    Files and directories of the workspace that are named in `protected`, and exist, can't be changed
-    either. Raises UsageError where bubblewrap is missing or the system does not allow it.
+    What is named in `protected`, relative to the workspace, can't be changed either if it exists. Raises UsageError where bubblewrap is missing or the system does not allow it.
     """
     if why := _trouble():
         raise UsageError(
@@ -229,8 +232,11 @@ def _workspace(root: Path, protected: Iterable[str]) -> Iterator[str]:
             yield from itertools.chain(
                 *(_covered(prefix / name) for name in PRIVATE if (prefix / name).exists())
             )
-    for name in protected:
-        yield from ("--ro-bind-try", str(root / name), str(root / name))
+    kept = [root / name for name in protected if (root / name).exists() and not (root / name).is_symlink()]
+    for folder in sorted({place.parent for place in kept} - {root}):  # a mount can't be moved out of the way
+        yield from ("--bind", str(folder), str(folder))
+    for place in kept:
+        yield from ("--ro-bind", str(place), str(place))
     yield from ("--remount-ro", "/", "--remount-ro", "/proc")  # root may write to /proc/sys, even here
 
 
@@ -274,15 +280,20 @@ def _program() -> str:
     return shutil.which("bwrap") or ""
 
 
-@functools.cache
 def _trouble() -> str:
-    """Say why bubblewrap can't be used here, or nothing. Tried once: containers often forbid it."""
+    """Say why bubblewrap can't be used here, or nothing."""
     if not LINUX:
         return "bubblewrap needs Linux"
     if not _program():
         return "bubblewrap is not installed"
-    failed = _tried([_program(), *FLAGS, *_system(network=False), "--", "true"])
+    failed = _failure(_program())
     return f"bubblewrap does not work here: {failed}" if failed else ""
+
+
+@functools.cache
+def _failure(program: str) -> str:
+    """Try it once: containers often forbid what it needs."""
+    return _tried([program, *FLAGS, *_system(network=False), "--remount-ro", "/proc", "--", "true"])
 
 
 @functools.cache
