@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import Protocol
 
 from harness_nb.events import Event
+from harness_nb.jupyter.shell import running_shell
 from harness_nb.jupyter.terminal import TerminalRun, wants_colour
 from harness_nb.jupyter.view import RunView
 
@@ -49,7 +50,7 @@ def show_run(
     On the run's own thread `stop` is called when a person asks to stop it, and `decide` with what they
     decide about a call: it returns what is wrong with that, empty if nothing.
     """
-    kernel = _kernel()
+    kernel = getattr(running_shell(), "kernel", None)
     if kernel is None:
         return TerminalRun(
             prompt, _print_now, colour=wants_colour(sys.stdout), read=input if sys.stdin.isatty() else None
@@ -61,11 +62,11 @@ def show_run(
     return LiveRun(prompt, stop, decide)
 
 
-class UnwatchedRun:
-    """Leaves the record of a run and no more, so that a notebook run by a machine holds no widgets."""
+class UnshownRun:
+    """Keeps what there is to see of a run that is not shown."""
 
     def __init__(self, prompt: str) -> None:
-        """Show nothing yet."""
+        """Start before the first event."""
         self.view = RunView(prompt)
         self.input: Callable[[str], str] | None = None
         self._closed = False
@@ -79,6 +80,13 @@ class UnwatchedRun:
         self.view.take(event)
 
     def close(self) -> None:
+        """Show nothing."""
+
+
+class UnwatchedRun(UnshownRun):
+    """Leaves the record of a run and no more, so that a notebook run by a machine holds no widgets."""
+
+    def close(self) -> None:
         """Show the record."""
         if self._closed:
             return
@@ -89,15 +97,6 @@ class UnwatchedRun:
 
         self.view.finish()
         display(bundle(self.view), raw=True)  # type: ignore[no-untyped-call]
-
-
-def _kernel() -> object | None:
-    """Find the Jupyter kernel that this runs in; None in a terminal or a script."""
-    if "IPython" not in sys.modules:
-        return None
-    from IPython.core.getipython import get_ipython
-
-    return getattr(get_ipython(), "kernel", None)
 
 
 def _watched(kernel: object) -> bool:

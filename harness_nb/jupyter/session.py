@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, TypeAlias
@@ -22,11 +22,10 @@ from harness_nb.events import Event, Notice, RunStarted
 from harness_nb.jupyter.approval import AtTheCell
 from harness_nb.jupyter.bridge import attentive, blocking
 from harness_nb.jupyter.cell_tools import cell_tools
-from harness_nb.jupyter.live import Shown, show_run
+from harness_nb.jupyter.live import Shown, UnshownRun, show_run
 from harness_nb.jupyter.result import RunResult
 from harness_nb.jupyter.shell import in_one_line, running_shell, user_variables
 from harness_nb.jupyter.variables import described
-from harness_nb.jupyter.view import RunView
 from harness_nb.messages import Message, Text, Transcript
 from harness_nb.safety.grants import Approvals
 from harness_nb.safety.permission import Mode
@@ -222,23 +221,6 @@ def tools_of_the_notebook() -> list[Tool]:
     return list({item.name: item for _, item in found}.values())
 
 
-class _Unshown:
-    """Keeps the view of a run that nobody watches."""
-
-    def __init__(self, prompt: str) -> None:
-        self.view = RunView(prompt)
-        self.input: Callable[[str], str] | None = None
-
-    async def clickable(self) -> bool:
-        return False
-
-    def listener(self, event: Event) -> None:
-        self.view.take(event)
-
-    def close(self) -> None:
-        pass
-
-
 @dataclass(frozen=True, slots=True)
 class _Ask:
     """What one run is asked for: the arguments of `Session.run`."""
@@ -270,7 +252,9 @@ class _Work:
         shell = running_shell()
         self._cell = shell.execution_count if shell is not None and ask.show else None
         shown = self._cell is not None
-        self.shown: Shown = show_run(ask.prompt, self.stop, asker.clicked) if shown else _Unshown(ask.prompt)
+        self.shown: Shown = (
+            show_run(ask.prompt, self.stop, asker.clicked) if shown else UnshownRun(ask.prompt)
+        )
         asker.attend(self.shown, agent.tools)
         self._agent = agent
         self._message = message
