@@ -149,22 +149,22 @@ def permitted(
 
     async def gate(call: Call, run: Run, proceed: Proceed[Call, ToolResult]) -> ToolResult:
         verdict = policy(call)
-        seal = fingerprint(call)
+        text = canonical(call.arguments)
         if verdict.answer == "deny":
-            held.note(Judgement.of(call, verdict, allowed=False, by="rule"))
+            held.note(Judgement.of(call, verdict, allowed=False, by="rule", text=text))
             return refused(call.id, _denied(call, verdict.why, NO_WAY_ROUND))
         if verdict.answer == "ask":
             if scope := held.covering(call, verdict):
                 held.note(Judgement.of(call, verdict, allowed=True, by="granted", scope=scope))
             else:
-                decided = await _decided(call, seal, verdict, run)
+                decided = await _decided(call, fingerprint(call, text), verdict, run)
                 if isinstance(decided, ToolResult):
                     return decided
-                call, seal = decided, fingerprint(decided)
+                call, text = decided, canonical(decided.arguments)
         else:
-            held.note(Judgement.of(call, verdict, allowed=True, by="rule"))
-        passed = cast("dict[str, str]", run.state.setdefault(unchanged, {}))
-        passed[call.id] = seal
+            held.note(Judgement.of(call, verdict, allowed=True, by="rule", text=text))
+        passed = cast("dict[str, tuple[str, str]]", run.state.setdefault(unchanged, {}))
+        passed[call.id] = call.spec.name, text
         try:
             return await proceed(call)
         finally:
@@ -200,8 +200,8 @@ def permitted(
 
 async def unchanged(call: Call, run: Run, proceed: Proceed[Call, ToolResult]) -> ToolResult:
     """Refuse a call that is not, to the letter, what `permitted` let pass: the gate to put last, next to the tool."""
-    passed = cast("dict[str, str]", run.state.get(unchanged, {}))
-    if passed.get(call.id) != fingerprint(call):
+    passed = cast("dict[str, tuple[str, str]]", run.state.get(unchanged, {}))
+    if passed.get(call.id) != (call.spec.name, canonical(call.arguments)):
         return refused(
             call.id, f"`{call.spec.name}` was not run: its arguments are not those that were allowed."
         )

@@ -103,6 +103,12 @@ def loose_words(text: str) -> tuple[list[str], ...]:
     return bare.split(), re.split(fine, bare), re.split(fine, spaced)
 
 
+@functools.lru_cache(maxsize=16)
+def every_word(text: str) -> tuple[str, ...]:
+    """Each word that a shell might see in a text, once."""
+    return tuple(dict.fromkeys(word for words in loose_words(text) for word in words))
+
+
 @dataclass(slots=True)
 class _Reader:
     """Reads one line from left to right; `segments` and `doubts` are what it found."""

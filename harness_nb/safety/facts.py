@@ -20,7 +20,7 @@ PLACES = re.compile(
 class Facts:
     """One call, looked at. `command` is its command line, None for a tool without an argument `command`."""
 
-    __slots__ = ("_arguments", "_places", "_root", "command", "effects", "name")
+    __slots__ = ("_arguments", "_places", "_root", "_root_slash", "_ways", "command", "effects", "name")
 
     def __init__(self, call: Call, root: str) -> None:
         """Look at a call; `root` is the real path of the workspace, against which paths are resolved."""
@@ -30,6 +30,8 @@ class Facts:
         self.command: CommandLine | None = parsed(line) if isinstance(line, str) else None
         self._arguments = call.arguments
         self._root = root
+        self._root_slash = root.rstrip(os.sep) + os.sep
+        self._ways: dict[str, list[str]] = {}
         self._places = {
             name: [(text, self._real(text)) for text in texts(value)]
             for name, value in call.arguments.items()
@@ -66,12 +68,16 @@ class Facts:
 
     def paths(self, name: str = "") -> list[str]:
         """Every way to write the paths of one argument, or of all."""
+        if name in self._ways:
+            return self._ways[name]
         pairs = [pair for place, found in self._places.items() if name in {"", place} for pair in found]
         ways: dict[str, None] = {}
         for written, real in pairs:
-            spellings = (written, os.path.normpath(written), os.path.expanduser(written), real)
-            ways.update(dict.fromkeys([*spellings, os.path.join(self._root, real)]))
-        return list(ways)
+            home = os.path.expanduser(written) if written.startswith("~") else written
+            spellings = (written, home, os.path.normpath(written), real, self._root_slash + real)
+            ways.update(dict.fromkeys(spellings))
+        self._ways[name] = list(ways)
+        return self._ways[name]
 
     def texts(self, *, paths: bool) -> list[str]:
         """Every text in the arguments; without those that may be a file's content where the call names paths."""
@@ -86,8 +92,7 @@ class Facts:
             return os.path.join(os.sep, path)
         if real == self._root:
             return "."
-        inside = real.startswith(self._root.rstrip(os.sep) + os.sep)
-        return os.path.relpath(real, self._root) if inside else real
+        return real.removeprefix(self._root_slash)
 
 
 def texts(value: object) -> Iterator[str]:

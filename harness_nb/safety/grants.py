@@ -32,9 +32,9 @@ def canonical(arguments: Mapping[str, object]) -> str:
     return json.dumps(arguments, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
-def fingerprint(call: Call) -> str:
-    """The SHA-256 of a call's tool and arguments: what an approval is bound to."""
-    text = f"{call.spec.name}\0{canonical(call.arguments)}"
+def fingerprint(call: Call, text: str | None = None) -> str:
+    """The SHA-256 of a call's tool and arguments: what an approval is bound to. `text` is their `canonical`, if at hand."""
+    text = f"{call.spec.name}\0{canonical(call.arguments) if text is None else text}"
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -102,11 +102,19 @@ class Judgement:
 
     @classmethod
     def of(
-        cls, call: Call, verdict: Verdict, *, allowed: bool, by: str, scope: str = "", reason: str = ""
+        cls,
+        call: Call,
+        verdict: Verdict,
+        *,
+        allowed: bool,
+        by: str,
+        scope: str = "",
+        reason: str = "",
+        text: str | None = None,
     ) -> Judgement:
-        """Note a decision on a call, its arguments shortened."""
-        arguments = canonical(call.arguments)[:SHOWN]
-        return cls(call.spec.name, arguments, allowed, by, verdict.why, verdict.rule, scope, reason)
+        """Note a decision on a call, its arguments shortened; `text` is their `canonical`, if at hand."""
+        shown = (canonical(call.arguments) if text is None else text)[:SHOWN]
+        return cls(call.spec.name, shown, allowed, by, verdict.why, verdict.rule, scope, reason)
 
 
 class Approvals:

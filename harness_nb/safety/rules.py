@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 from typing import Literal, cast, get_args
 
 from harness_nb.errors import UsageError
-from harness_nb.safety.commands import WRAPPERS, CommandLine, Segment, loose_words, parsed
+from harness_nb.safety.commands import WRAPPERS, CommandLine, Segment, every_word, loose_words, parsed
 from harness_nb.safety.facts import Facts
 from harness_nb.seams import Effect
 
@@ -65,21 +65,21 @@ class Rule:
     @property
     def about_effects(self) -> bool:
         """Whether the subject is effects and not a tool's name."""
-        return frozenset(self.subject.split(",")) <= EFFECTS
+        return _names(self.subject) <= EFFECTS
 
     def concerns(self, facts: Facts) -> bool:
         """Tell whether the rule is about this call's tool or its effects, whatever the arguments are."""
-        named = frozenset(self.subject.split(","))
         if self.answer != "allow" and facts.name.casefold() == self.subject.casefold():
             return True
         if not self.about_effects:
             folded = self.answer != "allow"
             return _glob(self.subject, folded=folded).fullmatch(facts.name) is not None
+        named = _names(self.subject)
         if not facts.effects:
             return "undeclared" in named
         # To allow, all that the tool may do must be named; reading is the least of it. To deny, any will do.
-        enough = self.answer != "allow" or facts.effects <= named | {"read"}
-        return enough and bool(facts.effects & named)
+        enough = self.answer != "allow" or facts.effects - named <= {"read"}
+        return enough and not named.isdisjoint(facts.effects)
 
     def matches(self, facts: Facts) -> bool:
         """Tell whether the rule decides this call: strictly if it allows, generously if it asks or denies.
@@ -110,7 +110,7 @@ class Rule:
         """Tell whether a command line may do what the rule is about: name its paths, or start its command."""
         if not self.about_effects:
             return _may_start(self.pattern, line)
-        return any(_within(self.pattern, word) for words in loose_words(line.text) for word in words)
+        return any(_within(self.pattern, word) for word in every_word(line.text))
 
     def _matches_named(self, facts: Facts) -> bool:
         wanted = [item.partition("=")[::2] for item in shlex.split(self.pattern)]
@@ -171,21 +171,28 @@ def _plain_address(text: str) -> bool:
 
 def _within(pattern: str, path: str) -> bool:
     """Whether the glob may be about the path or a folder above it; one without `/` may be about any name in it."""
-    glob = _glob(_anywhere(pattern), folded=True)
-    path = _same_form(path)
-    while path:
-        if glob.fullmatch(path) or ("/" not in pattern and glob.fullmatch(_name(path))):
-            return True
-        path = path.rpartition("/")[0]
-    return False
+    return _path_glob(pattern).fullmatch(_same_form(path)) is not None
+
+
+@functools.lru_cache(maxsize=1024)
+def _path_glob(pattern: str) -> re.Pattern[str]:
+    glob = _loose_glob(pattern)
+    above = "" if "/" in pattern else "(?:.*/)?"
+    return re.compile(f"{above}(?:{glob.pattern})(?:/.*)?", glob.flags)
 
 
 def _looks_like(pattern: str, text: str) -> bool:
-    return _glob(_anywhere(pattern), folded=True).fullmatch(_same_form(text)) is not None
+    return _loose_glob(pattern).fullmatch(_same_form(text)) is not None
 
 
-def _anywhere(pattern: str) -> str:
-    return pattern if "/" in pattern else re.sub(r"\*+", "**", pattern)
+@functools.lru_cache(maxsize=1024)
+def _loose_glob(pattern: str) -> re.Pattern[str]:
+    return _glob(pattern if "/" in pattern else re.sub(r"\*+", "**", pattern), folded=True)
+
+
+@functools.lru_cache(maxsize=1024)
+def _names(subject: str) -> frozenset[str]:
+    return frozenset(subject.split(","))
 
 
 def _same_form(text: str) -> str:
@@ -212,16 +219,22 @@ def _same_word(pattern: str, word: str) -> bool:
 
 def _may_start(pattern: str, line: CommandLine) -> bool:
     """Whether a command line starts, or may start, what a rule that asks or denies says."""
-    words = loose_words(pattern)[0]
-    if len(words) > 1 and words[-1] == "*":
-        words.pop()
-    wanted = [_glob(re.sub(r"\*+", "**", word), folded=True) for word in words]
+    wanted = _loose_globs(pattern)
     if line.doubt or any(_name(segment.words[0]) in WRAPPERS for segment in line.segments):
         return any(_in_order(wanted, words) for words in loose_words(line.text))
     return any(
         _in_order(wanted[:1], segment.words[:1]) and _in_order(wanted[1:], segment.words[1:])
         for segment in line.segments
     )
+
+
+@functools.lru_cache(maxsize=1024)
+def _loose_globs(pattern: str) -> tuple[re.Pattern[str], ...]:
+    """The words of a command to look for; a last lone `*` says nothing."""
+    words = loose_words(pattern)[0]
+    if len(words) > 1 and words[-1] == "*":
+        words.pop()
+    return tuple(_glob(re.sub(r"\*+", "**", word), folded=True) for word in words)
 
 
 def _in_order(wanted: Sequence[re.Pattern[str]], words: Sequence[str]) -> bool:
