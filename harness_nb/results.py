@@ -71,6 +71,8 @@ def fitted(
 
     `keep` is given the whole of each text that is shortened, and returns what the model is told to do for the rest.
     """
+    if len(content) == 1 and isinstance(only := content[0], Text) and _fits(only.text, limit):
+        return content
     made: list[Text | Image] = []
     share = _share(sorted(len(item.text) + 1 for item in content if isinstance(item, Text)), limit)
     for item in content:
@@ -83,6 +85,10 @@ def fitted(
         else:
             made.append(Text(bounded(item.text, share, keep)))
     return tuple(made) or (Text(EMPTY),)
+
+
+def _fits(text: str, limit: int) -> bool:
+    return 0 < len(text) <= limit and not ACTING.search(text) and not text.isspace()
 
 
 def _share(sizes: Sequence[int], limit: int) -> int:

@@ -9,7 +9,7 @@ A write that did something new is progress, and the count starts again.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, cast
 
@@ -20,8 +20,11 @@ from harness_nb.seams import Call, Gate, Proceed, Run
 NUDGE, STOP, PERIOD = 3, 5, 4
 """How often a circle is gone round before the model is told, and before the run ends; the longest circle, in turns."""
 
+KEPT = PERIOD * (STOP + 1) + 1
+"""How many turns are kept."""
+
 SEEN = 10_000
-"""How many calls with their results are remembered, to tell what is new."""
+"""How many calls are remembered, to tell what is new."""
 
 _canonical = json.JSONEncoder(sort_keys=True, default=repr).encode
 
@@ -31,10 +34,10 @@ WRITING = frozenset({"write", "mutate"})
 ADVICE = "change the arguments, try another way, or say what you found and what is missing"
 
 Asked: TypeAlias = tuple[str, str]
-Turn: TypeAlias = frozenset[tuple[Asked, int]]
+Turn: TypeAlias = set[tuple[Asked, int]]
 
 
-def circling(turns: Sequence[Hashable], period: int) -> int:
+def circling(turns: Sequence[object], period: int) -> int:
     """Count how many turns at the end equal the one `period` before them."""
     count = 0
     while len(turns) - period > count and turns[-1 - count] == turns[-1 - count - period]:
@@ -44,17 +47,19 @@ def circling(turns: Sequence[Hashable], period: int) -> int:
 
 @dataclass(slots=True)
 class History:
-    """The last turns of a run, and which calls with which results it has seen at all."""
+    """The last turns of a run, and which results each of its calls has had at all."""
 
     turns: list[Turn] = field(default_factory=list)
     number: int = -1
-    seen: dict[tuple[Asked, int], None] = field(default_factory=dict)
+    seen: dict[Asked, set[int]] = field(default_factory=dict)
 
     def rounds(self, asked: Asked, turn: int, result: int | None = None) -> tuple[int, int]:
         """Return how often the circle that this call goes on with was gone round, and its period; 0, 0 for none.
 
         With the call's result, it counts as part of the round that it may complete, if that is the same too.
         """
+        if asked not in self.seen:
+            return 0, 0
         past = self.turns if turn != self.number else self.turns[:-1]
         most = 0, 0
         for period in range(1, min(PERIOD, len(past)) + 1):
@@ -66,14 +71,17 @@ class History:
 
     def add(self, asked: Asked, result: int, turn: int, *, wrote: bool) -> None:
         """Record a call's result; a write that is new starts the count again."""
-        if wrote and (asked, result) not in self.seen:
+        known = self.seen.setdefault(asked, set())
+        if wrote and result not in known:
             self.turns.clear()
             self.number = -1
+        known.add(result)
         if turn != self.number:
-            self.turns = [*self.turns[-PERIOD * (STOP + 1) :], frozenset()]
+            self.turns.append(set())
             self.number = turn
-        self.turns[-1] |= {(asked, result)}
-        self.seen[asked, result] = None
+            if len(self.turns) > KEPT:
+                del self.turns[0]
+        self.turns[-1].add((asked, result))
         if len(self.seen) > SEEN:
             del self.seen[next(iter(self.seen))]
 
@@ -88,7 +96,7 @@ def unrepeated(repeatable: Collection[str] = ()) -> Gate:
     async def gate(call: Call, run: Run, proceed: Proceed[Call, ToolResult]) -> ToolResult:
         if call.spec.name in repeatable:
             return await proceed(call)
-        history = cast("History", run.state.setdefault(gate, History()))
+        history = cast("History", run.state.get(gate) or run.state.setdefault(gate, History()))
         asked = call.spec.name, _canonical(call.arguments)
         times, period = history.rounds(asked, run.turn)
         if times >= STOP:

@@ -7,6 +7,8 @@ tells the model what the marks mean. This raises the bar and no more: what a mod
 permission gate to decide.
 """
 
+# ruff: noqa: PTH109, PTH118 - this runs for every call, and `os.path` is ten times as fast as `pathlib`
+
 from __future__ import annotations
 
 import os
@@ -19,7 +21,7 @@ from typing import TypeAlias, cast
 
 from harness_nb.messages import Text, ToolResult
 from harness_nb.results import readable
-from harness_nb.safety.facts import Facts
+from harness_nb.safety.facts import PLACES
 from harness_nb.seams import Call, Gate, Proceed, Run
 
 FENCE = """\
@@ -48,14 +50,29 @@ def from_network(call: Call) -> str:
 
 def from_outside(workspace: str | Path | None = None) -> Source:
     """Name the source of what a network tool returns, and of files outside the workspace; None is the current directory."""
+    fixed = os.path.realpath(workspace) if workspace is not None else ""
 
     def source(call: Call) -> str:
         if named := from_network(call):
             return named
-        outside = Facts(call, os.path.realpath(workspace or ".")).outside
-        return f"{call.spec.name} {outside[0]}" if outside else ""
+        root = fixed or os.getcwd()
+        for name, value in call.arguments.items():
+            if not PLACES.fullmatch(name):
+                continue
+            for path in value if isinstance(value, list) else [value]:
+                if isinstance(path, str) and not _inside(root, path):
+                    return f"{call.spec.name} {path}"
+        return ""
 
     return source
+
+
+def _inside(root: str, path: str) -> bool:
+    try:
+        real = os.path.realpath(os.path.join(root, path))
+    except (OSError, ValueError):  # too long, or with a NUL
+        return False
+    return real == root or real.startswith(root.rstrip(os.sep) + os.sep)
 
 
 def labelled(source: Source = from_network, maker: Maker | None = None) -> Gate:
@@ -75,7 +92,8 @@ def labelled(source: Source = from_network, maker: Maker | None = None) -> Gate:
         if not (where := named(call)):
             return result
         nonces = cast("dict[int, str]", run.state.setdefault(gate, {}))
-        nonce = nonces.setdefault(hash((where, result.content)), secrets.token_hex(8))
+        mark = hash((where, result.content))
+        nonce = nonces.get(mark) or nonces.setdefault(mark, secrets.token_hex(8))
         while any(nonce in part.text for part in result.content if isinstance(part, Text)):
             nonce = secrets.token_hex(8)
         opened = Text(f'<outside-{nonce} source="{_plain(where)}">')
