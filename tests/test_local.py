@@ -25,6 +25,7 @@ from harness_nb.providers.local.known import KNOWN
 from harness_nb.providers.local.weights import cache, fetch
 from harness_nb.providers.local.wire import client, complete
 from harness_nb.seams import Request, Run
+from harness_nb.toolkit.files import read_file
 from harness_nb.tools import Toolbox, tool
 
 engine_test = pytest.mark.llama
@@ -455,3 +456,10 @@ def test_a_model_of_one_s_own_is_named_by_its_file(tmp_path):
     path = tmp_path / "mine.gguf"
     path.write_bytes(b"")
     assert Local(str(path)).name == "mine · local"
+
+
+def test_the_small_model_is_offered_required_parameters_only_since_it_invents_the_others():
+    lines = router.prefix([read_file.spec])[0]["content"]
+    assert "read_file(path):" in lines
+    offered = router.schema([read_file.spec])["oneOf"][1]["properties"]["args"]["properties"]
+    assert list(offered) == ["path"]

@@ -80,7 +80,7 @@ def schema(tools: Sequence[ToolSpec]) -> dict[str, object]:
     choices: list[object] = [_choice(NONE)]
     definitions: dict[str, object] = {}
     for tool in tools:
-        arguments = cast("dict[str, object]", _bound(tool.input_schema, tool.name))
+        arguments = cast("dict[str, object]", _bound(_offered(tool), tool.name))
         for name, value in cast("Schema", tool.input_schema.get("$defs", {})).items():
             definitions[f"{tool.name}.{name}"] = _bound(value, tool.name)
         choices.append(_choice(tool.name, {"type": "object", "additionalProperties": False, **arguments}))
@@ -154,8 +154,16 @@ def _first(tool: ToolSpec) -> str:
     return " ".join(tool.description.split("\n\n")[0].split())[:200]
 
 
+def _offered(tool: ToolSpec) -> Schema:
+    """The tool's schema without optional parameters, if it has others: the model would invent values for them."""
+    required = cast("Sequence[str]", tool.input_schema.get("required", ()))
+    properties = cast("Schema", tool.input_schema.get("properties", {}))
+    kept = {name: value for name, value in properties.items() if name in required} or properties
+    return {**tool.input_schema, "properties": kept}
+
+
 def _parameters(tool: ToolSpec) -> Schema:
-    return cast("Schema", tool.input_schema.get("properties", {}))
+    return cast("Schema", _offered(tool)["properties"])
 
 
 def _examples(tool: ToolSpec) -> Iterator[tuple[str, dict[str, object]]]:
