@@ -8,6 +8,7 @@ What denies wins over what asks, that over what allows, and where no rule holds 
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -63,28 +64,30 @@ def policy(
     known = read_rules(rules)
     root = os.path.realpath(workspace) if workspace is not None else None
     guards = GUARDED if mode != "auto" else ()
-    denying = [rule for rule in known if rule.answer == "deny"]
-    asking = [rule for rule in (*known, *guards) if rule.answer == "ask"]
-    allowing = [rule for rule in known if rule.answer == "allow"]
+
+    @functools.lru_cache(maxsize=256)
+    def concerning(name: str, effects: frozenset[str]) -> dict[Ruling, list[Rule]]:
+        found = [rule for rule in (*known, *guards) if rule.concerns(name, effects)]
+        return {ruling: [rule for rule in found if rule.answer == ruling] for ruling in SEVERITY}
+
+    blind = any(rule.answer == "deny" and rule.about_effects for rule in known)
 
     def judge(call: Call) -> Verdict:
         facts = Facts(call, root or os.path.realpath("."))
-        for rule in denying:
-            if rule.matches(facts):
-                return Verdict("deny", f"The rule {rule.cited} forbids it.", str(rule))
+        rules = concerning(facts.name, facts.effects)
+        if found := next((rule for rule in rules["deny"] if rule.fits(facts)), None):
+            return Verdict("deny", f"The rule {found.cited} forbids it.", str(found))
         if mode == "plan" and not _by_mode(mode, facts):
             return Verdict("deny", f"In mode `plan` only reading is allowed, and {_why(facts)}.", "mode plan")
-        for rule in asking:
-            if rule.matches(facts):
-                return Verdict("ask", f"The rule {rule.cited} asks.", str(rule))
-        if found := _allowed(allowing, facts):
+        if found := next((rule for rule in rules["ask"] if rule.fits(facts)), None):
+            return Verdict("ask", f"The rule {found.cited} asks.", str(found))
+        if found := _allowed(rules["allow"], facts):
             return Verdict("allow", f"The rule {found.cited} allows it.", str(found))
-        unclear = _unclear(denying, facts)
+        unclear = _unclear(facts, denied=bool(rules["deny"]), blind=blind)
         if _by_mode(mode, facts) and not unclear:
             return Verdict("allow", f"Mode `{mode}` allows it.", f"mode {mode}")
-        return Verdict(
-            "ask", unclear or f"Mode `{mode}` asks, since {_why(facts, allowing)}.", f"mode {mode}"
-        )
+        why = unclear or f"Mode `{mode}` asks, since {_why(facts, rules['allow'])}."
+        return Verdict("ask", why, f"mode {mode}")
 
     return judge
 
@@ -119,27 +122,29 @@ def _by_mode(mode: Mode, facts: Facts) -> bool:
     return facts.effects == {"read"}
 
 
-def _allowed(rules: Iterable[Rule], facts: Facts) -> Rule | None:
+def _allowed(rules: Sequence[Rule], facts: Facts) -> Rule | None:
     """Find a rule that allows the call; of a command line, each command needs one."""
-    rules = tuple(rules)
-    if whole := next((rule for rule in rules if rule.matches(facts)), None):
+    if whole := next((rule for rule in rules if rule.fits(facts)), None):
         return whole
-    if facts.command is None or facts.command.doubt:
+    if not rules or facts.command is None or facts.command.doubt:
         return None
     each = [_allowing(rules, segment, facts) for segment in facts.command.segments]
     return each[0] if each and all(each) else None
 
 
-def _allowing(rules: Iterable[Rule], segment: Segment, facts: Facts) -> Rule | None:
+def _allowing(rules: Sequence[Rule], segment: Segment, facts: Facts) -> Rule | None:
     return next((rule for rule in rules if rule.allows(segment, facts)), None)
 
 
-def _unclear(denying: Iterable[Rule], facts: Facts) -> str:
-    """Say why a call can't be held against the rules that deny, empty if it can."""
+def _unclear(facts: Facts, *, denied: bool, blind: bool) -> str:
+    """Say why a call can't be held against the rules that deny, empty if it can.
+
+    `denied`: there are such rules about the tool; `blind`: about effects, which the tool may not declare.
+    """
     doubt = facts.command.doubt if facts.command is not None else ""
-    if doubt and any(rule.concerns(facts) for rule in denying):
+    if doubt and denied:
         return f"Whether a rule denies the command can't be told: {doubt}."
-    if not facts.effects and any(rule.about_effects for rule in denying):
+    if blind and not facts.effects:
         return f"Whether a rule denies it can't be told: `{facts.name}` does not say what it may do."
     return ""
 
@@ -152,9 +157,9 @@ def _why(facts: Facts, allowing: Sequence[Rule] = ()) -> str:
         return f"`{facts.name}` does not say what it may do"
     if facts.command is not None and facts.command.doubt:
         return f"the command can't be judged word by word: {facts.command.doubt}"
-    if facts.command is not None and any(rule.pattern and rule.concerns(facts) for rule in allowing):
-        text = next(part.text for part in facts.command.segments if not _allowing(allowing, part, facts))
-        return f"no rule allows `{text}`"
+    parts = facts.command.segments if facts.command is not None and allowing else ()
+    if missing := next((part.text for part in parts if not _allowing(allowing, part, facts)), ""):
+        return f"no rule allows `{missing}`"
     beyond = [WORDS[effect] for effect in WORDS if effect in facts.effects]
     return f"`{facts.name}` may {' and '.join(beyond) or 'do more than read'}"
 

@@ -40,6 +40,7 @@ Ruling = Literal["allow", "ask", "deny"]
 
 EFFECTS = frozenset({*get_args(Effect), "undeclared"})
 
+SUBJECT = re.compile(r"[\w.,*?!\[\]-]+")
 NAMED = re.compile(r"[A-Za-z_]\w*=")
 
 EXAMPLE = "write it like `allow shell git status`, `ask write prices/**` or `deny shell rm`"
@@ -67,33 +68,33 @@ class Rule:
         """Whether the subject is effects and not a tool's name."""
         return _names(self.subject) <= EFFECTS
 
-    def concerns(self, facts: Facts) -> bool:
-        """Tell whether the rule is about this call's tool or its effects, whatever the arguments are."""
-        if self.answer != "allow" and facts.name.casefold() == self.subject.casefold():
+    def concerns(self, name: str, effects: frozenset[str]) -> bool:
+        """Tell whether the rule is about this tool or its effects, whatever the arguments are."""
+        if self.answer != "allow" and name.casefold() == self.subject.casefold():
             return True
         if not self.about_effects:
-            folded = self.answer != "allow"
-            return _glob(self.subject, folded=folded).fullmatch(facts.name) is not None
+            return _glob(self.subject, folded=self.answer != "allow").fullmatch(name) is not None
         named = _names(self.subject)
-        if not facts.effects:
+        if not effects:
             return "undeclared" in named
         # To allow, all that the tool may do must be named; reading is the least of it. To deny, any will do.
-        enough = self.answer != "allow" or facts.effects - named <= {"read"}
-        return enough and not named.isdisjoint(facts.effects)
+        enough = self.answer != "allow" or effects - named <= {"read"}
+        return enough and not named.isdisjoint(effects)
 
-    def matches(self, facts: Facts) -> bool:
-        """Tell whether the rule decides this call: strictly if it allows, generously if it asks or denies.
+    def fits(self, facts: Facts) -> bool:
+        """Tell whether a call of a tool that the rule concerns is one it means, by its arguments.
 
-        A rule that allows commands is judged for each command of a line by `allows`, not here.
+        It is strict if the rule allows, generous if it asks or denies. A pattern that allows commands is
+        judged for each command of a line by `allows`, not here.
         """
-        if not self.concerns(facts):
-            return False
         if not self.pattern:
             return True
+        if facts.command is not None and self.answer == "allow":
+            return False
         if NAMED.match(self.pattern):
-            return self._matches_named(facts)
+            return all(self._fits_argument(facts, name, glob) for name, glob in _wanted(self.pattern))
         if facts.command is not None:
-            return self.answer != "allow" and self._may_concern(facts.command)
+            return self._may_concern(facts.command)
         if self.answer == "allow":
             return _all_match(self.pattern, facts.meant())
         paths = facts.paths()
@@ -101,10 +102,9 @@ class Rule:
         return near or any(_looks_like(self.pattern, text) for text in facts.texts(paths=not paths))
 
     def allows(self, segment: Segment, facts: Facts) -> bool:
-        """Tell whether the rule allows this one command of the call's command line."""
-        named = bool(NAMED.match(self.pattern)) or self.about_effects  # such a pattern is for paths
-        able = self.answer == "allow" and bool(self.pattern) and not named and not facts.outside
-        return able and self.concerns(facts) and _covers(self.pattern, segment)
+        """Tell whether a rule that allows and concerns the tool allows this one command of its command line."""
+        named = bool(NAMED.match(self.pattern)) or self.about_effects  # such a pattern is not for commands
+        return bool(self.pattern) and not named and not facts.outside and _covers(self.pattern, segment)
 
     def _may_concern(self, line: CommandLine) -> bool:
         """Tell whether a command line may do what the rule is about: name its paths, or start its command."""
@@ -112,11 +112,7 @@ class Rule:
             return _may_start(self.pattern, line)
         return any(_within(self.pattern, word) for word in every_word(line.text))
 
-    def _matches_named(self, facts: Facts) -> bool:
-        wanted = [item.partition("=")[::2] for item in shlex.split(self.pattern)]
-        return all(self._matches_argument(facts, name, pattern) for name, pattern in wanted)
-
-    def _matches_argument(self, facts: Facts, name: str, pattern: str) -> bool:
+    def _fits_argument(self, facts: Facts, name: str, pattern: str) -> bool:
         if self.answer == "allow":
             return _all_match(pattern, facts.real(name))
         return any(_within(pattern, path) for path in facts.paths(name)) or any(
@@ -132,6 +128,8 @@ def rule(text: str, source: str = "") -> Rule:
         raise UsageError(f"The rule `{text}`{where} must start with allow, ask or deny: {EXAMPLE}.")
     if not subject:
         raise UsageError(f"The rule `{text}`{where} names no tool and no effect: {EXAMPLE}.")
+    if not SUBJECT.fullmatch(subject):
+        raise UsageError(f"The rule `{text}`{where} names no tool by `{subject}`: {EXAMPLE}.")
     names = subject.split(",")
     if len(names) > 1 and (wrong := [name for name in names if name not in EFFECTS]):
         raise UsageError(
@@ -157,6 +155,12 @@ def rule(text: str, source: str = "") -> Rule:
 def rules(texts: Iterable[str | Rule], source: str = "") -> tuple[Rule, ...]:
     """Read rules from their texts; those that are rules already stay as they are. Raises UsageError."""
     return tuple(item if isinstance(item, Rule) else rule(item, source) for item in texts)
+
+
+@functools.lru_cache(maxsize=1024)
+def _wanted(pattern: str) -> tuple[tuple[str, str], ...]:
+    """The arguments that a pattern names, and the glob of each."""
+    return tuple(item.partition("=")[::2] for item in shlex.split(pattern))
 
 
 def _all_match(pattern: str, texts: Sequence[str]) -> bool:
