@@ -65,6 +65,12 @@ class Asking:
         return visible(self.asked.preview.text) if self.asked.preview is not None else ""
 
     @property
+    def effects(self) -> tuple[str, ...]:
+        """What the call may do, beyond looking if there is more; undeclared is unknown."""
+        said = tuple(visible(effect) for effect in self.asked.effects)
+        return tuple(effect for effect in said if effect != "read") or said or ("unknown effects",)
+
+    @property
     def scopes(self) -> tuple[str, ...]:
         """What can be allowed for the session; nothing where the person wrote the arguments, since no rule knows them."""
         return () if self.edited else tuple(visible(scope) for scope in self.asked.scopes)
@@ -115,8 +121,7 @@ def _path(raw: str) -> str:
 
 def put_as_text(asking: Asking) -> str:
     """Write the question with everything a card shows, for those who answer by text."""
-    effects = ", ".join(visible(effect) for effect in asking.asked.effects) or "not declared"
-    lines = ["", f"{asking.question} (effects: {effects})", asking.why]
+    lines = ["", f"{asking.question} ({', '.join(asking.effects)})", asking.why]
     if asking.preview:
         lines += ["", asking.preview.rstrip("\n")]
     return "\n".join([*lines, "", "All arguments:", asking.arguments, ""])

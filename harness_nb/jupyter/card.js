@@ -14,7 +14,10 @@ if (!window.hnbKeyboard) {
 }
 
 function button(label, key, act) {
-  const made = make("button", "", label, make("kbd", "", key));
+  const shown = make("kbd", "", key);
+  const made = make("button", "", label, shown);
+  shown.setAttribute("aria-hidden", "true");
+  made.setAttribute("aria-keyshortcuts", key);
   made.type = "button";
   made.onclick = act;
   return made;
@@ -73,21 +76,19 @@ class Card {
     const once = button("Allow once", "a", () => this.decide({ answer: "allow" }));
     once.className = "hnb-go";
     const row = make("div", "hnb-buttons", once);
-    this.acts = { a: once };
+    this.acts = { a: once, e: button("Edit…", "e", () => this.edit()), d: button("Deny…", "d", () => this.deny()) };
+    row.append(this.acts.e, this.acts.d);
     if (scopes.length) {
       const label = scopes.length > 1 ? "Allow for this session:" : `Allow for this session: ${scopes[0]}`;
       this.acts.s = button(label, "s", () => this.decide({ answer: "session", scope: this.scope?.value ?? scopes[0] }));
-      row.append(this.acts.s);
+      const wide = row.appendChild(make("span", "hnb-session", this.acts.s));
       this.scope = null;
       if (scopes.length > 1) {
         this.scope = make("select", "", ...scopes.map((scope) => make("option", "", scope)));
         this.scope.setAttribute("aria-label", "What is allowed for this session");
-        row.append(this.scope);
+        wide.append(this.scope);
       }
     }
-    this.acts.e = button("Edit…", "e", () => this.edit());
-    this.acts.d = button("Deny…", "d", () => this.deny());
-    row.append(this.acts.e, this.acts.d);
     say(this.fault, "");
     this.below.replaceChildren(row);
   }

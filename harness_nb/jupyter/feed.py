@@ -139,7 +139,7 @@ def _question(asking: Asking) -> Json:
         "id": asking.asked.id,
         "seal": asking.seal,
         "title": list(asking.title),
-        "effects": [visible(effect) for effect in asking.asked.effects],
+        "effects": list(asking.effects),
         "why": asking.why,
         "shows": asking.asked.preview.kind if asking.asked.preview is not None else "",
         "preview": asking.preview,

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TypedDict
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
-from traitlets import Any, Int, Unicode, default, observe
+from traitlets import Any, Enum, Float, Int, List, Unicode, default, observe
 
 from harness_nb.jupyter.options import Asked, cell_read, line_read, usage
+from harness_nb.jupyter.permissions import permissions_told
 from harness_nb.jupyter.result import RunResult
 from harness_nb.jupyter.session import MAIN, Session, defaults, session
+from harness_nb.safety.permission import MODES
 
 
 class Arguments(TypedDict):
@@ -35,6 +37,29 @@ class AgentMagics(Magics):
     )
     instructions = Unicode(help="What the agent is told before every conversation.").tag(config=True)
 
+    mode = Enum(
+        (None, *MODES),
+        allow_none=True,
+        help="What happens to calls that no rule is about: 'ask', 'edits', 'plan' or 'auto'. "
+        "None for what harness_nb.toml says, else 'ask'.",
+    ).tag(config=True)
+    rules = List(Unicode(), help="Rules for calls, such as 'allow shell git status'.").tag(config=True)
+    patience = Float(
+        allow_none=True, min=0, help="Seconds that a question waits before it counts as no. None for ever."
+    ).tag(config=True)
+
+    @default("mode")
+    def _mode_so_far(self) -> str | None:
+        return defaults.mode
+
+    @default("rules")
+    def _rules_so_far(self) -> list[str]:
+        return list(defaults.rules)
+
+    @default("patience")
+    def _patience_so_far(self) -> float | None:
+        return defaults.patience
+
     @default("model")
     def _model_so_far(self) -> object:
         return defaults.model
@@ -47,7 +72,7 @@ class AgentMagics(Magics):
     def _instructions_so_far(self) -> str:
         return defaults.instructions
 
-    @observe("model", "turns", "instructions")
+    @observe("model", "turns", "instructions", "mode", "rules", "patience")
     def _changed(self, change: dict[str, object]) -> None:
         setattr(defaults, str(change["name"]), change["new"])
 
@@ -77,6 +102,8 @@ def _answered(asked: Asked) -> bool:
     match asked.command:
         case "help":
             print(usage())  # noqa: T201 - help is text
+        case "permissions":
+            print(permissions_told(_session(asked)))  # noqa: T201 - as is this
         case "new":
             _session(asked).new()
             print("The next prompt begins a new conversation.")  # noqa: T201 - so that a cell answers

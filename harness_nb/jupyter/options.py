@@ -36,7 +36,10 @@ OPTIONS = {
         Option("--help", "", "show this"),
     )
 }
-COMMANDS = {"help": "show this"}
+COMMANDS = {
+    "help": "show this",
+    "permissions": "say which rules there are, what was allowed, and what they decided",
+}
 
 WORD = re.compile(r"(--[^\s=]*)(=?)")
 VALUE = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|(\S+))(?=\s|$)""")
@@ -84,6 +87,7 @@ def usage() -> str:
     %agent [options] PROMPT     one line; every character reaches the model as it stands
     %%agent [options]           the rest of the cell is the prompt
     answer = %agent PROMPT      a value: answer.text, .reason, .usage, .transcript
+    %agent permissions          what may run, what you allowed, and what was decided why
 
 Options, before the prompt (-- ends them):
 {options}
