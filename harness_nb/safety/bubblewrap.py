@@ -54,10 +54,14 @@ class Bubblewrap:
     def isolation(self) -> str:
         """What is and what isn't out of reach."""
         network = "the network is open, this machine's own servers included" if self.network else "no network"
-        kept = f" (but {', '.join(self.protected)}, if they are there)" if self.protected else ""
+        kept = (
+            f" What can't be changed, where it is there: {', '.join(self.protected)}."
+            if self.protected
+            else ""
+        )
         return (
-            f"In a sandbox (bubblewrap): a command can change and delete what is in the workspace{kept}, and sees "
-            f"nothing else but the system's programs: not your home, not other files, no keys; {network}. "
+            "In a sandbox (bubblewrap): a command can change and delete what is in the workspace, and sees nothing "
+            f"else but the system's programs: not your home, not other files, no keys; {network}.{kept} "
             f"The folder for temporary files is empty each time. {self.limits.told(self._count())}"
         )
 

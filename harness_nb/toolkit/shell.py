@@ -32,11 +32,12 @@ KEPT = 4_000_000
 
 DESCRIPTION = """Run one shell command in the workspace and wait for it to end.
 
-Needs a command line for bash (sh where there is none); each call starts anew in the workspace, so `cd` and variables
-don't last: join what belongs together with `&&`. Input is empty, so nothing that asks can be used. A command that
-takes more than `timeout_seconds` is ended with all that it started. {background} {isolation} Returns the exit
-code, the duration, and what was printed. To look at, search or change files, prefer
-the tools for that."""
+Needs a command line for bash (sh where there is none). Each call starts anew in the workspace: `cd` and variables
+don't last, so join what belongs together with `&&`. Input is empty, so a program that asks gets no answer. A command
+that takes longer than `timeout_seconds` is ended with all that it started. Returns the exit code, the duration and what
+was printed. To look at, search or change files, prefer the tools for that.
+
+{background} {isolation}"""
 
 STAYS = "What is started with `&` may outlive the call and is named in the result."
 ENDS = "What is started with `&` ends with the call."
