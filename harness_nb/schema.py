@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias, Union, get_args, get_ori
 
 from harness_nb.errors import UsageError
 from harness_nb.seams import Call, Run
-from harness_nb.strict import json_text, parse_json
+from harness_nb.strict import parse_json
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -76,18 +76,19 @@ class Signature:
 
     def _read(self, arguments: Mapping[str, object]) -> tuple[dict[str, object], BaseModel]:
         from pydantic import ValidationError
+        from pydantic_core import PydanticSerializationError, to_json
 
         current: dict[str, object] = dict(arguments)
         while True:
             try:
-                return current, self._model.model_validate_json(json_text(current), strict=True)
+                return current, self._model.model_validate_json(to_json(current), strict=True)
             except ValidationError as fault:
                 changed = _reread(current, fault)
                 if changed is None:
                     raise ValueError(_faults(fault, current, self._names)) from None
                 current = changed
-            except RecursionError:
-                raise ValueError("the arguments are nested too deeply") from None
+            except (RecursionError, PydanticSerializationError):
+                raise ValueError("the arguments are nested too deeply, or hold half a character") from None
 
 
 def _model(name: str, fields: Mapping[str, tuple[object, object]]) -> type[BaseModel]:
