@@ -313,3 +313,25 @@ def test_rules_are_read_from_a_file_next_to_the_notebook(tmp_path):
 def test_a_fault_in_the_file_is_told_with_its_line(tmp_path, text, words):
     with pytest.raises(UsageError, match=words):
         written(tmp_path, text)
+
+
+def test_a_path_is_where_the_system_says_it_leads(tmp_path):
+    (tmp_path / "work" / "sub").mkdir(parents=True)
+    (tmp_path / "work" / "sub" / "up").symlink_to("../..")
+    (tmp_path / "work" / "dangling").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "work" / "inner").symlink_to("sub")
+    judge = policy("edits", ["deny write sub/secret"], tmp_path / "work")
+    inside = [
+        "sub/x",
+        "new/x/y",
+        "inner/x",
+        "./sub//x",
+        "sub/../x",
+        ".",
+        str(tmp_path / "work" / "x"),
+        "é/\u200b",
+    ]
+    outside = ["sub/up/x", "dangling", "..", "/", "sub/up", "a" * 5000 + "/../../../x", "a\0b"]
+    assert [path for path in inside if answer(judge, edit(path)) != "allow"] == []
+    assert [path for path in outside if answer(judge, edit(path)) != "ask"] == []
+    assert answer(judge, edit("inner/secret")) == answer(judge, edit("sub/new/../secret")) == "deny"

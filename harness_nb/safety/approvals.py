@@ -231,7 +231,7 @@ async def _answered(
     try:
         async with limit:
             answer = await ask(question, run)
-    except (asyncio.CancelledError, RunStop) as stop:
+    except (asyncio.CancelledError, KeyboardInterrupt, RunStop) as stop:
         words = str(stop) or "The run was stopped while the question was open."
         run.emit(_event(question, question.deny(words, by="interrupted")))
         held.note(Judgement.of(call, verdict, allowed=False, by="interrupted"))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 
 from harness_nb.safety.commands import CommandLine, parsed
@@ -86,6 +87,8 @@ class Facts:
         return [text for name in ("url", "uri", "host") for text in self.written(name)]
 
     def _real(self, path: str) -> str:
+        if self._leads_straight(path):
+            return path
         try:
             real = os.path.realpath(os.path.join(self._root, path))
         except (OSError, ValueError):  # too long, or with a NUL: in no workspace
@@ -93,6 +96,23 @@ class Facts:
         if real == self._root:
             return "."
         return real.removeprefix(self._root_slash)
+
+    def _leads_straight(self, path: str) -> bool:
+        """Whether a path is plainly below the workspace, without a link: most are, and this is quick to see."""
+        names = path.split("/")
+        if os.sep != "/" or not {"", ".", ".."}.isdisjoint(names):
+            return False
+        place = self._root
+        try:
+            for name in names:
+                place = f"{place}/{name}"
+                if stat.S_ISLNK(os.lstat(place).st_mode):
+                    return False
+        except FileNotFoundError:
+            return True
+        except (OSError, ValueError):
+            return False
+        return True
 
 
 def texts(value: object) -> Iterator[str]:

@@ -24,12 +24,13 @@ HISTORY = 200
 SHOWN = 300
 """Most characters of a call's arguments in its history."""
 
+ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 SUBCOMMAND = re.compile(r"[a-z][a-z0-9-]*")
 
 
 def canonical(arguments: Mapping[str, object]) -> str:
     """Write arguments as the one JSON text they have, in whatever order they came."""
-    return json.dumps(arguments, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return ENCODER.encode(arguments)
 
 
 def fingerprint(call: Call, text: str | None = None) -> str:
