@@ -19,7 +19,7 @@ from harness_nb.errors import UsageError
 from harness_nb.safety.commands import Segment
 from harness_nb.safety.facts import Facts
 from harness_nb.safety.rules import Rule, Ruling, rules as read_rules
-from harness_nb.seams import Call
+from harness_nb.seams import Call, ToolSpec
 
 Mode = Literal["ask", "edits", "plan", "auto"]
 """What holds where no rule does; MODES says what each means."""
@@ -102,6 +102,12 @@ def strictest(*policies: Policy) -> Policy:
         return max(verdicts, key=lambda verdict: SEVERITY.index(verdict.answer))
 
     return judge
+
+
+def hides(policy: Policy) -> Callable[[str], bool]:
+    """Tell of a path whether reading it is denied, for searches to pass over what a single read would not give."""
+    spec = ToolSpec("read_file", "", {}, frozenset({"read"}))
+    return lambda path: policy(Call("", {"path": path}, spec)).answer == "deny"
 
 
 def explained(policy: Policy, call: Call) -> str:
