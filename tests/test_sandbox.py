@@ -148,6 +148,23 @@ class TestBubblewrap:
         )
         assert (await said(box, workspace, made)).endswith("\nm")
 
+    async def test_this_python_and_what_starts_the_sandbox_stay_as_they_are(self, box):
+        prefix = Path(sys.prefix)
+        if prefix.is_relative_to("/usr"):
+            pytest.skip("this Python is the system's")
+        text = await said(bubblewrap(prefix.parent), prefix.parent, f"touch {prefix}/bin/bwrap; python -V")
+        assert "Read-only file system" in text
+        assert f"Python {sys.version.split()[0]}" in text
+
+    async def test_the_sandbox_is_started_by_the_system_s_program_whatever_the_path_says(
+        self, workspace, box, monkeypatch
+    ):
+        for name in ("bwrap", "unshare"):
+            (workspace / name).write_text("#!/bin/sh\necho PLANTED\n")
+            (workspace / name).chmod(0o755)
+        monkeypatch.setenv("PATH", f"{workspace}:{os.environ['PATH']}")
+        assert "PLANTED" not in await said(bubblewrap(workspace), workspace, "true")
+
     async def test_the_workspace_stays_the_only_one_wherever_a_command_starts(self, box, workspace):
         elsewhere = workspace / "deep"
         elsewhere.mkdir()
@@ -174,12 +191,14 @@ class TestBubblewrap:
 
 def test_where_bubblewrap_is_missing_the_sentence_says_so(tmp_path):
     program = (
+        "from harness_nb.safety import bubblewrap as module\n"
+        f"module.TRUSTED = {str(tmp_path)!r}\n"
         "from harness_nb.safety.sandbox import best, bubblewrap\n"
         "print(best().isolation)\n"
         "try: bubblewrap()\n"
         "except Exception as fault: print(type(fault).__name__, fault)\n"
     )
-    env = {"PATH": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[1])}
+    env = {"PYTHONPATH": str(Path(__file__).parents[1])}
     told = subprocess.run(
         [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True
     )

@@ -54,14 +54,10 @@ class Bubblewrap:
     def isolation(self) -> str:
         """What is and what isn't out of reach."""
         network = "the network is open, this machine's own servers included" if self.network else "no network"
-        kept = (
-            f" What can't be changed, where it is there: {', '.join(self.protected)}."
-            if self.protected
-            else ""
-        )
+        kept = ", ".join([*self.protected, "this Python's packages"])
         return (
             "In a sandbox (bubblewrap): a command can change and delete what is in the workspace, and sees nothing "
-            f"else but the system's programs: not your home, not other files, no keys; {network}.{kept} "
+            f"else but the system's programs: not your home, not other files, no keys; {network}. What can't be changed, where it is there: {kept}. "
             f"The folder for temporary files is empty each time. {self.limits.told(self._count())}"
         )
 
@@ -119,8 +115,13 @@ FLAGS = (
     *("--hostname", "sandbox", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"),  # noqa: S108
 )
 
+TRUSTED = "/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin:/run/current-system/sw/bin"
+"""Where bubblewrap is looked for: not in PATH, which may hold a folder that commands can change."""
+
+UNSHARE = "/usr/bin/unshare"
+
 COUNTED = (
-    *("unshare", "--fork", "--kill-child", "--pid", "--mount-proc", "--", "/bin/sh", "-c"),
+    *(UNSHARE, "--fork", "--kill-child", "--pid", "--mount-proc", "--", "/bin/sh", "-c"),
     'echo "$1" > /proc/sys/kernel/pid_max && shift && exec "$@"',
     "sh",
 )
@@ -141,15 +142,18 @@ def _system(*, network: bool) -> Iterator[str]:
 
 def _workspace(root: Path, protected: Iterable[str]) -> Iterator[str]:
     """Show the workspace, writable; where it holds the person's home, without the hidden files there."""
+    prefixes = _prefixes(root)
+    for prefix in prefixes:
+        if root.is_relative_to(prefix):
+            yield from ("--ro-bind", str(prefix), str(prefix))
     yield from ("--bind", str(root), str(root))
     home = home_folder()
     hidden = (
         [item for item in _entries(home) if item.name.startswith(".")] if home.is_relative_to(root) else []
     )
     yield from itertools.chain(*map(_covered, hidden))
-    for prefix in {Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()}:
-        shown = prefix.is_relative_to(root) and not any(prefix.is_relative_to(item) for item in hidden)
-        if not shown and not prefix.is_relative_to("/usr") and not home.is_relative_to(prefix):
+    for prefix in prefixes:  # also in the workspace: what commands write there would later run outside
+        if not root.is_relative_to(prefix):
             yield from ("--ro-bind", str(prefix), str(prefix))
             yield from itertools.chain(
                 *(_covered(prefix / name) for name in PRIVATE if (prefix / name).exists())
@@ -160,6 +164,22 @@ def _workspace(root: Path, protected: Iterable[str]) -> Iterator[str]:
     for place in kept:
         yield from ("--ro-bind", str(place), str(place))
     yield from ("--remount-ro", "/", "--remount-ro", "/proc")  # root may write to /proc/sys, even here
+
+
+def _prefixes(root: Path) -> list[Path]:
+    """Where this Python and its packages are, as spelled and as it really is, unless it is shown anyway or shows too much."""
+    spelled = [Path(sys.base_prefix), Path(sys.prefix)]
+    link = Path(sys.executable)
+    while link.is_symlink():  # to a Python by another name, perhaps
+        link = link.parent / link.readlink()
+        spelled.append(link.parent.parent)
+    found = {path.resolve() for path in spelled} | {path for path in spelled if not path.is_relative_to(root)}
+    home = home_folder()
+    return sorted(
+        path
+        for path in found
+        if path.is_absolute() and not path.is_relative_to("/usr") and not home.is_relative_to(path)
+    )
 
 
 def _covered(place: Path) -> tuple[str, ...]:
@@ -174,7 +194,7 @@ def _entries(directory: Path) -> list[Path]:
 
 
 def _program() -> str:
-    return shutil.which("bwrap") or ""
+    return shutil.which("bwrap", path=TRUSTED) or ""
 
 
 def trouble() -> str:
@@ -198,9 +218,7 @@ def _countable() -> bool:
     """Tell whether the count of processes can be limited for root: since Linux 6.14, each namespace has its own."""
     version = tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2])
     # Asked before it is tried: on an older one the trial would change the count of the whole machine.
-    return (
-        version >= (6, 14) and shutil.which("unshare") is not None and not _tried([*COUNTED, "1000", "true"])
-    )
+    return version >= (6, 14) and Path(UNSHARE).exists() and not _tried([*COUNTED, "1000", "true"])
 
 
 def _tried(argv: Sequence[str]) -> str:
