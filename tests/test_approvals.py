@@ -219,6 +219,19 @@ async def test_edited_arguments_are_validated_and_judged_again():
     assert [(decided.allowed, decided.by) for decided in shop.told(ApprovalDecided)][-1] == (False, "rule")
 
 
+async def test_what_a_path_has_become_while_the_question_was_open_is_judged_again(tmp_path):
+    (tmp_path / "secrets").mkdir()
+
+    def link(question):
+        (tmp_path / "a").symlink_to("secrets/key")
+        return question.allow()
+
+    judge = policy("ask", ["deny write secrets/**"], tmp_path)
+    call = Call("c1", {"path": "a"}, ToolSpec("edit_file", "", {}, frozenset({"write"})))
+    result = await permitted(judge, answering(link))(call, Run(), None)
+    assert "As it stands now: The rule `deny write secrets/**` forbids it." in result.text
+
+
 def test_a_fingerprint_is_of_the_tool_and_the_arguments_in_any_order():
     def of(name, **arguments):
         return fingerprint(Call("any", arguments, ToolSpec(name, "", {})))

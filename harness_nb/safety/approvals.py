@@ -16,17 +16,17 @@ import functools
 import json
 import uuid
 from collections import Counter
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import TypeAlias, cast
+from dataclasses import replace
+from typing import cast
 
 from harness_nb.errors import RunStop
 from harness_nb.events import ApprovalAsked, ApprovalDecided, Preview
 from harness_nb.messages import ToolCall, ToolResult
 from harness_nb.safety.grants import Approvals, Judgement, canonical, fingerprint
 from harness_nb.safety.permission import Policy, Verdict
-from harness_nb.seams import Ask, Call, Gate, Proceed, Run
+from harness_nb.safety.questions import Answer, Approver, OpenQuestions, Question, nobody
+from harness_nb.seams import Call, Gate, Proceed, Run
 from harness_nb.tasks import off_loop
 from harness_nb.tools import refused
 
@@ -45,95 +45,6 @@ __all__ = [
 
 REFUSALS = 2
 """After a call has been refused so often in one run, the same call is denied without asking."""
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A call that waits for a person. `id` is unique; `scopes` is what "for this session" could cover, narrowest first."""
-
-    id: str
-    call: Call
-    verdict: Verdict
-    fingerprint: str
-    scopes: tuple[str, ...] = ()
-    preview: Preview | None = None
-
-    def allow(
-        self, *, scope: str = "", edited: Mapping[str, object] | None = None, by: str = "you"
-    ) -> Answer:
-        """Make the answer that lets the call run, as it is or as `edited`; `scope` is one of `scopes`, empty for once."""
-        return Answer(True, self.fingerprint, by, scope, edited=edited)
-
-    def deny(self, reason: str = "", *, by: str = "you") -> Answer:
-        """Make the answer that refuses; the model is told the reason."""
-        return Answer(False, self.fingerprint, by, reason=reason)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A decision about the call with this fingerprint, and no other. `by` is `you`, `nobody` or `timeout`."""
-
-    allowed: bool
-    fingerprint: str
-    by: str = "you"
-    scope: str = ""
-    reason: str = ""
-    edited: Mapping[str, object] | None = None
-
-
-Approver: TypeAlias = Ask[Question, Answer]
-"""Puts a question to whoever decides: `async (question, run) -> answer`."""
-
-
-async def nobody(question: Question, run: Run) -> Answer:
-    """Refuse, since nobody is there to be asked: the approver of runs without a person."""
-    return question.deny("Nobody is here to allow it.", by="nobody")
-
-
-class OpenQuestions:
-    """An approver that waits until someone decides, from whatever thread: the first decision wins, later ones do nothing."""
-
-    def __init__(self) -> None:
-        """Start with none open."""
-        self._ahead: dict[str, Answer] = {}
-        self._waiting: dict[str, tuple[Question, asyncio.Future[Answer]]] = {}
-
-    async def __call__(self, question: Question, run: Run) -> Answer:
-        """Wait for the decision on this question; it is withdrawn when the wait ends, however it ends."""
-        if early := self._ahead.pop(question.fingerprint, None):
-            return early
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiting[question.id] = question, future
-        try:
-            return await future
-        finally:
-            self._waiting.pop(question.id, None)
-
-    @property
-    def open(self) -> tuple[Question, ...]:
-        """The questions that wait, oldest first."""
-        return tuple(question for question, _ in list(self._waiting.values()))
-
-    def decide(self, id: str, answer: Answer) -> bool:  # noqa: A002 - it is the question's id
-        """Settle the open question with this id; return whether this did it. Late, double and foreign answers don't."""
-        question, future = self._waiting.get(id, (None, None))
-        if question is None or future is None or answer.fingerprint != question.fingerprint:
-            return False
-        if self._waiting.pop(id, None) is None:  # another thread was first
-            return False
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            future.get_loop().call_soon_threadsafe(_settle, future, answer)
-            return True
-        return False
-
-    def decide_ahead(self, answer: Answer) -> None:
-        """Answer the same call when it is asked about next, once: for a run that was suspended and is taken up again."""
-        self._ahead[answer.fingerprint] = answer
-
-
-def _settle(future: asyncio.Future[Answer], answer: Answer) -> None:
-    if not future.done():
-        future.set_result(answer)
 
 
 def permitted(
@@ -182,7 +93,7 @@ def permitted(
         answer = await _answered(question, run, ask, held, timeout)
         if answer.allowed and fingerprint(call) != seal:
             answer = question.deny("Its arguments changed while the question was open.", by="nobody")
-        final, answer = _edited(question, answer, policy)
+        final, answer = _judged_again(question, answer, policy)
         scope = held.grant(copy, final, verdict, answer.scope) if answer.allowed else ""
         run.emit(_event(question, replace(answer, scope=scope)))
         held.note(
@@ -247,14 +158,18 @@ async def _answered(
     return answer
 
 
-def _edited(question: Question, answer: Answer, policy: Policy) -> tuple[Call, Answer]:
-    """Return the call as the person changed it, which rules may still deny, and the answer that holds."""
-    if answer.edited is None or not answer.allowed:
+def _judged_again(question: Question, answer: Answer, policy: Policy) -> tuple[Call, Answer]:
+    """Return the call as it would run, and the answer that holds: rules may deny what was edited, or has become of a path."""
+    if not answer.allowed:
         return question.call, answer
-    call = replace(question.call, arguments=json.loads(json.dumps(answer.edited)))
+    call = question.call
+    if answer.edited is not None:
+        call = replace(call, arguments=json.loads(json.dumps(answer.edited)))
     verdict = policy(call)
     if verdict.answer == "deny":
-        return call, replace(answer, allowed=False, by="rule", scope="", reason=f"As edited: {verdict.why}")
+        return call, replace(
+            answer, allowed=False, by="rule", scope="", reason=f"As it stands now: {verdict.why}"
+        )
     return call, answer
 
 
