@@ -67,8 +67,18 @@ async def test_files_outside_the_workspace_are_fenced(tmp_path):
     (tmp_path / "link").symlink_to("/etc")
     gates = (labelled(from_outside(tmp_path)),)
     assert not FENCED.search((await answered("x", "read_file", gates=gates, path=str(tmp_path / "a"))).text)
-    for path in ("/etc/motd", "link/motd", "../other"):
-        path = path if path.startswith("/") else str(tmp_path / path)  # noqa: PLW2901
+    (tmp_path / "to").symlink_to(tmp_path)
+    for path in ("a", "to/a", "a/b/c", "a/../b", str(tmp_path)):
+        assert not FENCED.search((await answered("x", "read_file", gates=gates, path=path)).text), path
+    for path in (
+        "/etc/motd",
+        "link/motd",
+        "../other",
+        "to/link/motd",
+        "a/../link",
+        "to/../../x",
+        str(tmp_path / "../b"),
+    ):
         assert FENCED.fullmatch((await answered("x", "read_file", gates=gates, path=path)).text), path
 
 

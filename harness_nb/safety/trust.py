@@ -7,7 +7,7 @@ tells the model what the marks mean. This raises the bar and no more: what a mod
 permission gate to decide.
 """
 
-# ruff: noqa: PTH109, PTH118 - this runs for every call, and `os.path` is ten times as fast as `pathlib`
+# ruff: noqa: PTH109, PTH114, PTH118 - this runs for every call, and `os.path` is ten times as fast as `pathlib`
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias, cast
 
-from harness_nb.messages import Text, ToolResult
+from harness_nb.messages import Image, Text, ToolResult
 from harness_nb.results import readable
 from harness_nb.safety.facts import PLACES
 from harness_nb.seams import Call, Gate, Proceed, Run
@@ -68,6 +68,13 @@ def from_outside(workspace: str | Path | None = None) -> Source:
 
 
 def _inside(root: str, path: str) -> bool:
+    if os.sep == "/" and not path.startswith("/") and ".." not in path:
+        at = root
+        for name in path.split("/"):
+            if os.path.islink(at := f"{at}/{name}"):
+                break
+        else:  # no link on the way, and nothing that leads up
+            return True
     try:
         real = os.path.realpath(os.path.join(root, path))
     except (OSError, ValueError):  # too long, or with a NUL
@@ -96,10 +103,21 @@ def labelled(source: Source = from_network, maker: Maker | None = None) -> Gate:
         nonce = nonces.get(mark) or nonces.setdefault(mark, secrets.token_hex(8))
         while any(nonce in part.text for part in result.content if isinstance(part, Text)):
             nonce = secrets.token_hex(8)
-        opened = Text(f'<outside-{nonce} source="{_plain(where)}">')
-        return replace(result, content=(opened, *result.content, Text(f"</outside-{nonce}>")))
+        return replace(result, content=_fenced(result.content, nonce, _plain(where), call.spec.limit))
 
     return gate
+
+
+def _fenced(
+    content: tuple[Text | Image, ...], nonce: str, where: str, limit: int
+) -> tuple[Text | Image, ...]:
+    """Put content between its marks; a text that is to be shortened stays apart from them, so that they stay whole."""
+    opened, closed = f'<outside-{nonce} source="{where}">', f"</outside-{nonce}>"
+    match content:
+        case (Text(text),) if len(text) + len(opened) + len(closed) + 2 <= limit:
+            return (Text(f"{opened}\n{text}\n{closed}"),)
+        case _:
+            return Text(opened), *content, Text(closed)
 
 
 def _plain(words: str) -> str:
