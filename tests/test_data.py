@@ -73,9 +73,8 @@ def test_a_path_that_leads_nowhere_says_how_far_it_led(path, said):
         ("[NaN]", "The data is not valid JSON: NaN is not JSON"),
         ('{"a": 1, "a": 2}', "a key is given twice"),
         ("[" * 200 + "]" * 200, "nested deeper than 100"),
-        ("no.json", "`data` is neither JSON text nor a file that can be read"),
-        ("../x.json", "outside the workspace"),
-        ("", "Give the path of a file"),
+        ("people.json", "The data is not valid JSON"),
+        ("", "Give either `data` or `file`."),
     ],
 )
 def test_bad_json_is_said_with_what_is_wrong(tmp_path, data, said):
@@ -90,11 +89,20 @@ def test_a_file_and_a_long_output_are_read_by_name(tmp_path):
     outputs = Outputs(tmp_path / "outputs")
     name = outputs.keep(PEOPLE, Call("c", {}, ToolSpec("dump", "Dump.", {})))
     query = querying(tmp_path, outputs.text)
-    assert query("people.json", "rows[0].name") == query(name, "rows[0].name") == "Ann"
+    assert query(path="rows[0].name", file="people.json") == query(name, "rows[0].name") == "Ann"
     with pytest.raises(ToolError, match=r"`bad.json` is not valid JSON"):
-        query("bad.json")
+        query(file="bad.json")
     with pytest.raises(ToolError, match="There is no output `out-9`"):
         query("out-9")
+    for file, said in (
+        ("no.json", "can't be read"),
+        ("../x.json", "outside the workspace"),
+        (".", "can't be read"),
+    ):
+        with pytest.raises(ToolError, match=said):
+            query(file=file)
+    with pytest.raises(ToolError, match="Give either"):
+        query("{}", file="people.json")
 
 
 # -- the web: a real server that says what each test tells it to

@@ -28,7 +28,7 @@ STEP = re.compile(
 
 DESCRIPTION = """Pick values out of JSON by a path.
 
-`data` is JSON text, the path of a JSON file in the workspace, or the id of a long output such as `out-3`. `path` is
+Give `file`, a JSON file in the workspace, or `data`, JSON text or the id of a long output such as `out-3`. `path` is
 like `rows[0].name`; `[-1]` is the last item, `[*]` every item, `["a.b"]` a name with dots; empty for all of it. Changes
 nothing. Returns the value as JSON, text without quotes. A path that leads nowhere is an error that lists what is there.
 Use it instead of reading a large JSON file."""
@@ -48,14 +48,17 @@ def querying(workspace: str | Path | None = None, kept: Kept | None = None) -> T
     """Make `json_query` for the files of a workspace, None for the current directory, and for long outputs."""
 
     def json_query(
-        data: Annotated[str, "JSON text, a file's path, or an output's id"],
+        data: Annotated[str, "JSON text, or an output's id; empty for a file"] = "",
         path: Annotated[str, "such as rows[0].name"] = "",
+        file: Annotated[str, "a JSON file, relative to the workspace"] = "",
     ) -> object:
+        if bool(data) == bool(file):
+            raise ToolError("Give either `data` or `file`.")
         text, name = data, "The data"
-        if not data.lstrip().startswith(("{", "[")):
-            name = f"`{data[:200]}`"
-            is_output = kept is not None and re.fullmatch(r"out-\d+", data)
-            text = kept(data) if kept is not None and is_output else _text_of(Workspace(workspace), data)
+        if file:
+            text, name = _text_of(Workspace(workspace), file), f"`{file[:200]}`"
+        elif kept is not None and re.fullmatch(r"out-\d+", data):
+            text, name = kept(data), f"`{data}`"
         try:
             value = parse_json(text)
         except ValueError as fault:
@@ -71,9 +74,7 @@ def _text_of(workspace: Workspace, path: str) -> str:
         with os.fdopen(opened(place), "rb") as file:
             found = file.read(BYTES + 1)
     except OSError as fault:
-        raise ToolError(
-            f"`data` is neither JSON text nor a file that can be read: {reason(fault)}."
-        ) from None
+        raise ToolError(f"`{place.name}` can't be read: {reason(fault)}.") from None
     if len(found) > BYTES:
         raise ToolError(f"`{place.name}` has more than {BYTES:,} bytes: too large for this tool.")
     try:
