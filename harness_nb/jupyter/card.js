@@ -68,6 +68,7 @@ class Card {
     this.element.setAttribute("aria-label", question.title.join(""));
     this.question = question;
     this.sent = false;
+    delete this.element.dataset.sent;
     this.choose();
   }
 
