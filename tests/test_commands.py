@@ -86,6 +86,7 @@ def test_plain_commands_are_read_as_a_shell_reads_them(text, commands):
         ("(" * 1000, "subshell"),
         ("`" * 1001, "inside another"),
         ("git -c x=y status", "git"),
+        ("git bisect run x", "git bisect"),
         ("git log --output=x", "git --output"),
         ("find . -delete", "find -delete"),
         ("sort -ox y", "sort -o"),

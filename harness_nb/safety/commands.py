@@ -58,6 +58,9 @@ STARTERS: dict[str, tuple[str, ...]] = {
 }
 """Options with which a harmless-looking command starts another program, or writes a file."""
 
+GIT_STARTERS = _names("bisect config difftool filter-branch mergetool submodule")
+"""Subcommands of git that start what they are told to, or set what later ones will."""
+
 
 @dataclass(frozen=True, slots=True)
 class Segment:
@@ -294,6 +297,8 @@ def _odd(segment: Segment) -> str:
     name = command.rpartition("/")[2]
     if name == "git" and len(segment.words) > 1 and segment.words[1].startswith("-"):
         return "options before its subcommand can make git start other programs"
+    if name == "git" and segment.words[1:2] and segment.words[1] in GIT_STARTERS:
+        return f"`git {segment.words[1]}` can make git start other programs"
     for word in segment.words[1:]:
         option = word.partition("=")[0]
         for known in STARTERS.get(name, ()):

@@ -113,6 +113,8 @@ WITH_TOUCH = [
     "git -c alias.x='!touch owned' x",
     "git -c core.sshCommand='touch owned' fetch ssh://localhost/x",
     "git -c core.fsmonitor='touch owned; false' status",
+    "git config alias.x '!touch owned'; git x",
+    "git config core.fsmonitor 'touch owned; false' && git status",
     "git --config-env=alias.x=X x; touch owned",
     "GIT_SSH_COMMAND='touch owned' git fetch ssh://localhost/x",
     "tar -cf /dev/null notes --checkpoint=1 --checkpoint-action=exec='touch owned'",
