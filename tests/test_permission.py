@@ -1,5 +1,7 @@
 """Policies and rules: what denies wins over what asks, that over what allows; allowing is strict, denying generous."""
 
+from pathlib import Path
+
 import pytest
 
 from harness_nb.errors import UsageError
@@ -166,6 +168,14 @@ def test_allowing_is_strict(text, asked, matches):
         ("deny network", shell("ls"), True),
         ("deny read .env", shell("cat .env"), True),
         ("deny read secrets/**", shell("cat < secrets/a"), True),
+        ("deny read secrets/**", shell("cat ./x/../secrets/a"), True),
+        ("deny read secrets/**", shell("cat x"), False),
+        ("deny read ~/.ssh", shell("cat ~/.ssh/id"), True),
+        ("deny read ~/.ssh/**", read(str(Path.home() / ".ssh" / "id")), True),
+        ("deny read ./secrets/**", read("secrets/a"), True),
+        ("deny shell find -delete", shell("find . -name x -delete"), True),
+        ("deny shell git -c", shell("git -c x=y log"), True),
+        ("deny shell git config", shell("git config x y"), True),
         ("deny read .env", read(".env"), True),
         ("deny read .env", read("sub/./.ENV"), True),
         ("deny read secrets", read("secrets/a/b"), True),
@@ -190,6 +200,8 @@ def test_a_link_does_not_hide_what_a_rule_denies(tmp_path):
     (tmp_path / "innocent").symlink_to("secrets")
     judge = policy("auto", ["deny write secrets/**"], tmp_path)
     assert answer(judge, edit("innocent/a")) == "deny"
+    assert answer(judge, shell("cp x innocent/a")) == "deny"
+    assert answer(judge, shell(f"cp x {tmp_path}/secrets/a")) == "deny"
 
 
 def test_where_a_rule_that_denies_cannot_be_held_against_a_call_even_auto_asks():

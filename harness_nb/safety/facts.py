@@ -7,15 +7,18 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from harness_nb.safety.commands import CommandLine, parsed
+from harness_nb.safety.commands import CommandLine, every_word, parsed
 from harness_nb.seams import Call
 
 PLACES = re.compile(
     r"(\w+_)?(path|file|filename|folder|directory|dir)s?|source|src|destination|dest|dst|target|to|from|cwd|workdir"
 )
 """Names of arguments that hold a path."""
+
+WORDS = 500
+"""Most words of a command line whose links are followed; more are compared as written."""
 
 
 class Facts:
@@ -69,16 +72,26 @@ class Facts:
 
     def paths(self, name: str = "") -> list[str]:
         """Every way to write the paths of one argument, or of all."""
-        if name in self._ways:
-            return self._ways[name]
-        pairs = [pair for place, found in self._places.items() if name in {"", place} for pair in found]
+        if name not in self._ways:
+            pairs = [pair for place, found in self._places.items() if name in {"", place} for pair in found]
+            self._ways[name] = self._spelled(pairs)
+        return self._ways[name]
+
+    def words(self) -> list[str]:
+        """Every way to write each word of the command line, were it a path: a command may read or write it."""
+        if " " not in self._ways:
+            found = every_word(self.command.text) if self.command is not None else ()
+            resolved = [(word, self._real(word)) for word in found[:WORDS]]
+            self._ways[" "] = self._spelled([*resolved, *((word, word) for word in found[WORDS:])])
+        return self._ways[" "]
+
+    def _spelled(self, pairs: Iterable[tuple[str, str]]) -> list[str]:
         ways: dict[str, None] = {}
         for written, real in pairs:
             home = os.path.expanduser(written) if written.startswith("~") else written
             spellings = (written, home, os.path.normpath(written), real, self._root_slash + real)
             ways.update(dict.fromkeys(spellings))
-        self._ways[name] = list(ways)
-        return self._ways[name]
+        return list(ways)
 
     def texts(self, *, paths: bool) -> list[str]:
         """Every text in the arguments; without those that may be a file's content where the call names paths."""

@@ -23,6 +23,7 @@ in a folder, for a name without `/` anywhere, for a command's words with others 
 from __future__ import annotations
 
 import functools
+import os
 import re
 import shlex
 import unicodedata
@@ -31,7 +32,7 @@ from dataclasses import dataclass, field
 from typing import Literal, cast, get_args
 
 from harness_nb.errors import UsageError
-from harness_nb.safety.commands import WRAPPERS, CommandLine, Segment, every_word, loose_words, parsed
+from harness_nb.safety.commands import WRAPPERS, CommandLine, Segment, loose_words, parsed
 from harness_nb.safety.facts import Facts
 from harness_nb.seams import Effect
 
@@ -94,7 +95,7 @@ class Rule:
         if NAMED.match(self.pattern):
             return all(self._fits_argument(facts, name, glob) for name, glob in _wanted(self.pattern))
         if facts.command is not None:
-            return self._may_concern(facts.command)
+            return self._may_concern(facts, facts.command)
         if self.answer == "allow":
             return _all_match(self.pattern, facts.meant())
         paths = facts.paths()
@@ -106,11 +107,11 @@ class Rule:
         named = bool(NAMED.match(self.pattern)) or self.about_effects  # such a pattern is not for commands
         return bool(self.pattern) and not named and not facts.outside and _covers(self.pattern, segment)
 
-    def _may_concern(self, line: CommandLine) -> bool:
+    def _may_concern(self, facts: Facts, line: CommandLine) -> bool:
         """Tell whether a command line may do what the rule is about: name its paths, or start its command."""
         if not self.about_effects:
             return _may_start(self.pattern, line)
-        return any(_within(self.pattern, word) for word in every_word(line.text))
+        return any(_within(self.pattern, word) for word in facts.words())
 
     def _fits_argument(self, facts: Facts, name: str, pattern: str) -> bool:
         if self.answer == "allow":
@@ -147,7 +148,7 @@ def rule(text: str, source: str = "") -> Rule:
             wrong = [pattern]
         if wrong:
             raise UsageError(f"The rule `{text}`{where} needs name=glob throughout; `{wrong[0]}` is not.")
-    elif subject == "shell" and pattern and (why := _no_command(pattern)):
+    elif subject == "shell" and pattern and (why := _no_command(pattern, strict=answer == "allow")):
         raise UsageError(f"The rule `{text}`{where} must hold one plain command: {why}.")
     return Rule(cast("Ruling", answer), subject, pattern, source)
 
@@ -165,7 +166,7 @@ def _wanted(pattern: str) -> tuple[tuple[str, str], ...]:
 
 def _all_match(pattern: str, texts: Sequence[str]) -> bool:
     """Whether there are texts and all match; an address whose host is spelled oddly never does."""
-    glob = _glob(pattern)
+    glob = _glob(_as_path(pattern))
     return bool(texts) and all(glob.fullmatch(text) and _plain_address(text) for text in texts)
 
 
@@ -180,9 +181,14 @@ def _within(pattern: str, path: str) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _path_glob(pattern: str) -> re.Pattern[str]:
-    glob = _loose_glob(pattern)
+    glob = _loose_glob(_as_path(pattern))
     above = "" if "/" in pattern else "(?:.*/)?"
     return re.compile(f"{above}(?:{glob.pattern})(?:/.*)?", glob.flags)
+
+
+def _as_path(pattern: str) -> str:
+    home = os.path.expanduser(pattern) if pattern.startswith("~/") else pattern  # noqa: PTH111 - it is a text
+    return home.removeprefix("./")
 
 
 def _looks_like(pattern: str, text: str) -> bool:
@@ -251,7 +257,7 @@ def _name(word: str) -> str:
     return word.rpartition("/")[2]
 
 
-def _no_command(pattern: str) -> str:
+def _no_command(pattern: str, *, strict: bool = True) -> str:
     """Say why a pattern is not one plain command, empty if it is."""
     line = parsed(pattern)
     if len(line.segments) != 1:
@@ -259,7 +265,7 @@ def _no_command(pattern: str) -> str:
     if any(mark in pattern for mark in "'\"\\") and any(mark in pattern for mark in "*?["):
         return "quotes and wildcards don't go together"
     first = line.segments[0].words[0]
-    return "" if any(mark in first for mark in "*?[") else line.doubt
+    return line.doubt if strict and not any(mark in first for mark in "*?[") else ""
 
 
 @functools.lru_cache(maxsize=1024)
