@@ -29,6 +29,7 @@ from harness_nb.jupyter.variables import described
 from harness_nb.messages import Message, Text, Transcript
 from harness_nb.safety.grants import Approvals
 from harness_nb.safety.permission import Mode
+from harness_nb.safety.rulefile import NAME, permissions
 from harness_nb.seams import Model, Run
 from harness_nb.tools import Tool
 
@@ -259,11 +260,14 @@ class _Work:
         self._agent = agent
         self._message = message
         self._variables = ask.variables
+        self._loosened = permissions().loosens
         self._run = Run(transcript, self._hear)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def _hear(self, event: Event) -> None:
         self.shown.listener(event)
+        if isinstance(event, RunStarted) and self._loosened:
+            self.shown.listener(Notice(LOOSENED))
         if isinstance(event, RunStarted) and self._variables:
             names = ", ".join(f"`{name}`" for name in self._variables)
             self.shown.listener(Notice(f"Described to the model: {names}."))
@@ -281,6 +285,10 @@ class _Work:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._run.stop)
 
+
+LOOSENED = (
+    f"{NAME} in this folder lets more happen without asking than usual: `%agent permissions` shows what."
+)
 
 _BUSY = (
     "Session `{}` is at work on another prompt: wait for it, stop it, or use another session "
