@@ -1,0 +1,66 @@
+"""The notebook's own variables and code as tools, in real kernels."""
+
+import json
+
+import pytest
+
+pytestmark = pytest.mark.kernel
+
+SETUP = """
+%load_ext harness_nb
+import json, harness_nb
+from harness_nb import call, say, scripted
+from harness_nb.jupyter.session import defaults
+defaults.mode = "auto"
+s = harness_nb.session()
+prices = {"apple": 3}
+password = "hunter22hunter22"
+def results():
+    print(json.dumps([r.text for m in s.transcript.messages for r in m.results]))
+"""
+
+
+def told(kernel, way, *calls):
+    kernel.execute(f"s.new(); s.model = scripted(*[say(c) for c in [{', '.join(calls)}]], 'Done.')")
+    cell = kernel.execute(way)
+    assert cell.error is None, cell.text
+    return cell, json.loads(kernel.execute("results()").text)
+
+
+@pytest.mark.parametrize("way", ["%agent go", "def go():\n    %agent go\ngo()"])
+def test_code_runs_in_the_notebook_and_its_output_goes_to_person_and_model(kernel, way):
+    assert kernel.execute(SETUP).text == ""
+    cell, results = told(
+        kernel,
+        way,
+        "call('run_python', code='import threading\\ntotal = prices[\"apple\"] * 7\\nprint(threading.current_thread() is threading.main_thread())\\ntotal')",
+        "call('run_python', code='prices[\"pear\"]')",
+        "call('run_python', code='def (')",
+        "call('list_variables')",
+        "call('inspect_variable', name='prices')",
+        "call('inspect_variable', name='password')",
+        "call('inspect_variable', name='nothing')",
+    )
+    assert results[0].split()[-3:-1] == ["True", "21"]  # fenced: code may fetch anything
+    assert "True" in cell.text
+    assert kernel.execute("total").text == "21"
+    assert "KeyError: 'pear'" in results[1]
+    assert len(results[1]) < 400
+    assert "Nothing was run" in results[2]
+    assert "prices: dict, 1 item" in results[3]
+    assert "apple" in results[4]
+    assert "hunter22" not in results[5]
+    assert "No variable is called" in results[6]
+
+
+def test_an_interrupt_ends_the_code_and_the_run(kernel, tmp_path):
+    assert kernel.execute(SETUP).text == ""
+    kernel.execute(
+        's.model = scripted(say(call(\'run_python\', code=\'print("at it", flush=True)\\nimport time\\nopen("began", "w").close()\\ntime.sleep(600)\')))'
+    )
+    cell = kernel.start("%agent go")
+    cell.wait_for(lambda sent: sent.type == "display_data")
+    assert kernel.listen((tmp_path / "began").exists)
+    kernel.interrupt()
+    cell.finish(timeout=30)
+    assert kernel.execute("1 + 1").text == "2"
