@@ -174,16 +174,21 @@ def _huge(text):
 
 def now():
     """The memory that this process holds, in bytes; where it can't be told, the most it ever held."""
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-    except OSError:
-        return peak()
+    return _status("VmRSS") or peak()
 
 
 def peak():
-    """The most memory that this process ever held, in bytes."""
+    """The most memory that this process ever held, in bytes. On Linux, `getrusage` would count its parent's too."""
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else most * 1024
+    return _status("VmHWM") or (most if sys.platform == "darwin" else most * 1024)
+
+
+def _status(name):
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:")), 0)
 
 
 def report(case, figures):
