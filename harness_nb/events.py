@@ -128,7 +128,10 @@ class ApprovalAsked:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalDecided:
-    """A question is settled. `by` is `you`, `nobody` (no person to ask) or `timeout`; `scope` is empty for once.
+    """A question is settled; `scope` is empty for once.
+
+    `by` is `you`, `nobody` (no person to ask), `timeout`, `interrupted` (the run was stopped), or `rule`
+    (judged again, a rule denied it after all).
 
     `edited` holds the arguments as the person changed them, empty if they did not.
     """

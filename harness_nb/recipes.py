@@ -11,7 +11,7 @@ from harness_nb.providers.named import model as named
 from harness_nb.providers.retry import retrying
 from harness_nb.safety.approvals import Approver, nobody, permitted, unchanged
 from harness_nb.safety.grants import Approvals
-from harness_nb.safety.permission import Mode, Policy, policy
+from harness_nb.safety.permission import Mode, Policy, hides, policy
 from harness_nb.safety.repeats import unrepeated
 from harness_nb.safety.rulefile import permissions
 from harness_nb.safety.sandbox import best
@@ -49,8 +49,13 @@ class Kit:
         """Start with nothing read, kept or granted; the workspace is the current directory."""
         self.outputs = Outputs()
         self.approvals = Approvals()
+        self.policy: Policy | None = None
+        """What decides in the run at hand: searches pass over what it denies to be read."""
         # The shell's sandbox is looked for at each agent: a person may have installed one meanwhile.
-        self._kept = (calc, *editing(), *data(kept=self.outputs.text), self.outputs.reader)
+        self._kept = (calc, *editing(hidden=self._hidden), *data(kept=self.outputs.text), self.outputs.reader)
+
+    def _hidden(self, path: str) -> bool:
+        return self.policy is not None and hides(self.policy)(path)
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -96,12 +101,14 @@ def assistant(
     layers = [falling_back(layered(_made(fallback), retrying()))] if fallback is not None else []
     asked = layered(_made(model), *layers, retrying())
     kit, permit = kit or Kit(), permit or Permit()
-    box = Toolbox(_together(kit, tools, small=asked.name.endswith(LOCAL_SMALL)))
+    kit.policy = permit.policy()
+    small = asked.name.endswith(LOCAL_SMALL)
+    box = Toolbox(_together(kit, tools, small=small))
     words = f"{INSTRUCTIONS}\n{FENCE}\n\n{instructions.strip()}".strip()
     gates = (  # the first is outermost
-        spilled(kit.outputs),
+        *(() if small else (spilled(kit.outputs),)),  # a small model has no read_output to read on with
         unrepeated(),
-        permitted(permit.policy(), permit.ask, kit.approvals, timeout=permit.patience),
+        permitted(kit.policy, permit.ask, kit.approvals, timeout=permit.patience),
         labelled(from_outside(), kit.outputs.maker),
         unchanged,
     )

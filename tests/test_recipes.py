@@ -91,3 +91,15 @@ async def test_what_asks_is_denied_where_there_is_nobody_to_ask_and_mode_auto_le
 
 def test_it_goes_by_the_name_of_its_model():
     assert assistant(scripted(name="m"), fallback=scripted(name="n")).model.name == "m"
+
+
+async def test_a_search_passes_over_what_a_rule_denies_to_be_read(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("open.txt", "secret.txt"):
+        (tmp_path / name).write_text("the word\n")
+    script = scripted(say(call("grep", pattern="word")), "Found.")
+    agent = assistant(script, permit=Permit(rules=("deny read secret.txt",)))
+    outcome = await agent.run("Find the word.")
+    found = outcome.transcript.messages[2].results[0].text
+    assert "open.txt" in found
+    assert "secret.txt" not in found
