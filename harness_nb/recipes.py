@@ -42,17 +42,24 @@ SMALL = ("calc", "read_file")
 class Kit:
     """Our tools, and what a session keeps for them from run to run.
 
-    That is which files were read, long outputs, and what a person has allowed. Without one, an agent has its own.
+    That is which files were read, long outputs, and what a person has allowed. Without one, an agent has its
+    own. The workspace is the current directory.
     """
 
-    def __init__(self) -> None:
-        """Start with nothing read, kept or granted; the workspace is the current directory."""
+    def __init__(self, more: Iterable[Tool] = ()) -> None:
+        """Start with nothing read, kept or granted. `more` are tools of the place we are in, such as a notebook."""
         self.outputs = Outputs()
         self.approvals = Approvals()
         self.policy: Policy | None = None
         """What decides in the run at hand: searches pass over what it denies to be read."""
         # The shell's sandbox is looked for at each agent: a person may have installed one meanwhile.
-        self._kept = (calc, *editing(hidden=self._hidden), *data(kept=self.outputs.text), self.outputs.reader)
+        self._kept = (
+            calc,
+            *editing(hidden=self._hidden),
+            *data(kept=self.outputs.text),
+            self.outputs.reader,
+            *more,
+        )
 
     def _hidden(self, path: str) -> bool:
         return self.policy is not None and hides(self.policy)(path)

@@ -3,7 +3,7 @@
 from harness_nb.errors import ProviderError
 from harness_nb.events import ModelSwitched, RetryWaiting
 from harness_nb.providers.scripted import call, say, scripted
-from harness_nb.recipes import INSTRUCTIONS, Permit, assistant
+from harness_nb.recipes import INSTRUCTIONS, Kit, Permit, assistant
 from harness_nb.safety.trust import FENCE
 from harness_nb.seams import Run
 from harness_nb.tools import tool
@@ -103,3 +103,16 @@ async def test_a_search_passes_over_what_a_rule_denies_to_be_read(tmp_path, monk
     found = outcome.transcript.messages[2].results[0].text
     assert "open.txt" in found
     assert "secret.txt" not in found
+
+
+def test_tools_of_the_place_we_are_in_are_for_models_that_can_hold_them():
+    @tool
+    def look():
+        """Look round."""
+
+    names = [
+        {spec.name for spec in assistant(scripted(name=name), kit=Kit([look])).tools.specs}
+        for name in ("big", "tiny · local, small")
+    ]
+    assert "look" in names[0]
+    assert names[1] == {"calc", "read_file"}

@@ -172,10 +172,10 @@ class Session:
         tools = tools_of_the_notebook() if self.tools is None else self.tools
         instructions = defaults.instructions if self.instructions is None else self.instructions
         mode, rules = self.mode or defaults.mode, (*defaults.rules, *self.rules)
-        self._kit = self._kit or Kit()
+        self._kit = self._kit or Kit(cell_tools())
         agent = assistant(
             self._model(ask.model),
-            (*cell_tools(), *tools),
+            tools,
             instructions=instructions,
             permit=Permit(mode, rules, asker, defaults.patience),
             kit=self._kit,
