@@ -10,6 +10,7 @@ from harness_nb.providers.fallback import falling_back
 from harness_nb.providers.named import model as named
 from harness_nb.providers.retry import retrying
 from harness_nb.safety.approvals import Approver, nobody, permitted, unchanged
+from harness_nb.safety.commands import outlined
 from harness_nb.safety.grants import Approvals
 from harness_nb.safety.permission import Mode, Policy, hides, policy
 from harness_nb.safety.repeats import unrepeated
@@ -67,7 +68,7 @@ class Kit:
     @property
     def tools(self) -> tuple[Tool, ...]:
         """Every tool of ours, in a stable order."""
-        return (*self._kept, shell(best()))
+        return (*self._kept, shell(best(), explain=outlined))
 
 
 @dataclass(frozen=True, slots=True)

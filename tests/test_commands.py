@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from harness_nb.safety.commands import parsed
+from harness_nb.safety.commands import outlined, parsed
 
 
 def words(text):
@@ -200,3 +200,14 @@ def test_bash_starts_nothing_but_what_was_read(folder, text):
             )
             for segment in read
         ), call
+
+
+def test_a_person_who_is_asked_sees_each_command_of_a_line_and_what_can_t_be_told():
+    assert outlined("git status") == ""
+    assert outlined("git status && rm -r x") == "starts 2 commands:\n1. git status\n2. rm -r x"
+    assert outlined("echo $(rm x)").splitlines() == [
+        "starts 2 commands:",
+        "1. rm x",
+        "2. echo $(rm x)",
+        "can't be judged word by word: it runs a command inside another",
+    ]

@@ -325,7 +325,7 @@ class RunView:
                     self.segments.pop()
                 return self._add(
                     "wait",
-                    f"Attempt {attempt} of {attempts} failed: {_sentence(why)} Next attempt after {took(seconds)}.",
+                    f"Attempt {attempt} of {attempts} failed: {_sentence(why)} Next attempt {_after(seconds)}.",
                 )
             case ModelSwitched(model, why):
                 self.model = model
@@ -364,6 +364,10 @@ class RunView:
         self.turn, self.usage = event.turns, event.usage
         self._ended = self._clock()
         self.doing = HEADLINES[event.reason]
+
+
+def _after(seconds: float) -> str:
+    return f"after {took(seconds)}" if seconds >= 0.95 else "at once"
 
 
 def _sentence(text: str) -> str:

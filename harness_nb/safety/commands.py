@@ -98,6 +98,14 @@ def parsed(text: str) -> CommandLine:
     return CommandLine(text, tuple(reader.segments), reader.doubts[0] if reader.doubts else "")
 
 
+def outlined(text: str) -> str:
+    """List the commands that a line would start, for the person who is asked; empty for a plain single one."""
+    line = parsed(text)
+    told = [f"{number}. {segment.text}" for number, segment in enumerate(line.segments, 1)]
+    listed = [f"starts {len(told)} commands:", *told] if len(told) > 1 else []
+    return "\n".join([*listed, *([f"can't be judged word by word: {line.doubt}"] if line.doubt else [])])
+
+
 def loose_words(text: str) -> tuple[list[str], ...]:
     """Split a text every way a shell might, for rules that deny: quotes taken away, kept apart, or split at."""
     bare = re.sub(r"\\\n|['\"\\]", "", text)
