@@ -1,5 +1,6 @@
 """Fixtures that every test may use, and the walls round all of them: no key, no outside network."""
 
+import dataclasses
 import os
 import sys
 
@@ -46,6 +47,28 @@ def _walls(request):
 def anyio_backend():
     """Async tests run on asyncio, as a kernel does."""
     return "asyncio"
+
+
+@pytest.fixture
+def shell(request):
+    """An IPython in this process with the extension loaded, and a main session of its own."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    from harness_nb.jupyter import session as sessions
+
+    config = Config(HistoryManager={"enabled": False}, InteractiveShell={"colors": "nocolor"})
+    config.merge(Config(getattr(request, "param", {})))
+    hook = sys.displayhook, sys.excepthook
+    started = InteractiveShell.instance(config=config)
+    started.extension_manager.load_extension("harness_nb")
+    yield started
+    started.extension_manager.unload_extension("harness_nb")
+    InteractiveShell.clear_instance()
+    sys.displayhook, sys.excepthook = hook
+    sessions._sessions.clear()
+    for field in dataclasses.fields(sessions.Defaults):
+        setattr(sessions.defaults, field.name, field.default)
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,6 @@
 """`%agent` in an IPython: options, help, completion, defaults, values, errors, and what is handed to the model."""
 
-import dataclasses
 import re
-import sys
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -10,34 +8,16 @@ import pytest
 from hypothesis import assume, given, strategies as st
 from IPython.core.completer import CompletionContext
 from IPython.core.interactiveshell import InteractiveShell
-from traitlets.config import Config
 
 import harness_nb
 from harness_nb import ProviderError, UsageError, call, say, scripted
 from harness_nb.jupyter import session as sessions
 from harness_nb.jupyter.completion import agent_matcher
 from harness_nb.jupyter.options import OPTIONS, Asked, cell_read, line_read, usage
-from harness_nb.jupyter.session import Defaults, tools_of_the_notebook
+from harness_nb.jupyter.session import tools_of_the_notebook
 from harness_nb.jupyter.shell import user_variables
 from harness_nb.jupyter.variables import HIDDEN, described
 from harness_nb.providers.local.known import KNOWN
-
-
-@pytest.fixture
-def shell(request):
-    """An IPython in this process with the extension loaded, and a main session of its own."""
-    config = Config(HistoryManager={"enabled": False}, InteractiveShell={"colors": "nocolor"})
-    config.merge(Config(getattr(request, "param", {})))
-    hook = sys.displayhook, sys.excepthook
-    started = InteractiveShell.instance(config=config)
-    started.extension_manager.load_extension("harness_nb")
-    yield started
-    started.extension_manager.unload_extension("harness_nb")
-    InteractiveShell.clear_instance()
-    sys.displayhook, sys.excepthook = hook
-    sessions._sessions.clear()
-    for field in dataclasses.fields(Defaults):
-        setattr(sessions.defaults, field.name, field.default)
 
 
 def answering(*turns):

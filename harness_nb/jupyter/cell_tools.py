@@ -79,11 +79,15 @@ def _range(value: object) -> str:
     if type(value).__module__.partition(".")[0] != "numpy" or not getattr(value, "size", 0):
         return ""
     try:
-        facts = {name: getattr(value, name)() for name in ("min", "max", "mean")}
+        known = value[value == value]  # type: ignore[index]  # noqa: PLR0124 - NaN alone is not itself
+        facts = (
+            [f"{name} {getattr(known, name)():.6g}" for name in ("min", "max", "mean")] if known.size else []
+        )
+        missing = value.size - known.size  # type: ignore[attr-defined]
     except Exception:  # noqa: BLE001 - not numbers
         return ""
     kind = f"dtype {getattr(value, 'dtype', '?')}"
-    return ", ".join([kind, *(f"{name} {number:.6g}" for name, number in facts.items())])
+    return ", ".join([kind, *facts, *([f"{missing:,} NaN"] if missing else [])])
 
 
 def _picture(value: object) -> Image | None:
@@ -92,7 +96,10 @@ def _picture(value: object) -> Image | None:
     import io
 
     file = io.BytesIO()
-    value.savefig(file, format="png", dpi=72)
+    try:
+        value.savefig(file, format="png", dpi=72)
+    except Exception:  # noqa: BLE001 - a figure may hold what can't be drawn; its text is there
+        return None
     return Image(file.getvalue(), "image/png")
 
 
@@ -115,8 +122,15 @@ async def run_python(
 
 @tool(effects={"write"}, preview=_code)
 def add_cell(code: Annotated[str, "the source of the new cell"]) -> str:
-    """Propose code as the notebook's next cell, for the person to read, change and run. Nothing is run."""
-    _shell().set_next_input(code)
+    """Propose code as the notebook's next cell, for the person to read, change and run. Nothing is run.
+
+    There is one next cell: code of a second call is put below that of the first.
+    """
+    shell = _shell()
+    # A cell has one next cell, and a second payload would replace the first: what is proposed adds up.
+    waiting = shell.payload_manager.read_payload() if shell.payload_manager is not None else []
+    before = [str(item["text"]) for item in waiting if item.get("source") == "set_next_input"]
+    shell.set_next_input("\n\n".join([*before, code]))
     return "The code stands in a new cell below. It has not run: the person decides."
 
 

@@ -38,7 +38,7 @@ class AgentMagics(Magics):
     instructions = Unicode(help="What the agent is told before every conversation.").tag(config=True)
 
     mode = Enum(
-        (None, *MODES),
+        tuple(MODES),
         allow_none=True,
         help="What happens to calls that no rule is about: 'ask', 'edits', 'plan' or 'auto'. "
         "None for what harness_nb.toml says, else 'ask'.",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from harness_nb.jupyter.session import Session, defaults
-from harness_nb.jupyter.words import counted, one_line, visible
+from harness_nb.jupyter.words import one_line, visible
+from harness_nb.safety.grants import Judgement
 from harness_nb.safety.permission import MODES
 from harness_nb.safety.rulefile import NAME, permissions
 
@@ -17,10 +18,15 @@ SHOWN = 100
 def permissions_told(session: Session) -> str:
     """Say in plain text what may run in this session, and why its calls did or did not. Raises UsageError."""
     file = permissions()
-    mode = session.mode or defaults.mode or file.mode or "ask"
-    lines = [f"Mode `{mode}`. {MODES[mode]}"]
-    rules = [*(f"{rule}   ({NAME})" for rule in file.rules), *defaults.rules, *session.rules]
-    lines += ["", "Rules:", *(f"  {rule}" for rule in rules)] if rules else ["There are no rules."]
+    chosen = ((session.mode, "this session"), (defaults.mode, "%config"), (file.mode, NAME))
+    mode, source = next(((mode, f" ({source})") for mode, source in chosen if mode), ("ask", ""))
+    lines = [f"Mode `{mode}`{source}. {MODES[mode]}"]
+    rules = [
+        *(f"{rule}   ({rule.source})" for rule in file.rules),
+        *(f"{rule}   (%config)" for rule in defaults.rules),
+        *(f"{rule}   (this session)" for rule in session.rules),
+    ]
+    lines += ["", "Rules:", *(f"  {visible(rule)}" for rule in rules)] if rules else ["There are no rules."]
     held = session.approvals
     if held.granted:
         lines += [
@@ -30,10 +36,24 @@ def permissions_told(session: Session) -> str:
         ]
     recent = list(held.history)[-LAST:]
     if recent:
-        lines += ["", f"The last {counted(len(recent), 'call')}:"]
+        lines += ["", "The last call:" if len(recent) == 1 else f"The last {len(recent)} calls:"]
     for past in recent:
-        fate = "allowed" if past.allowed else "denied"
-        call = one_line(visible(f"{past.tool} {past.arguments}"), SHOWN)
-        said = f" {visible(past.reason)}" if past.reason else ""
-        lines.append(f"  {fate} by {past.by}: {call}\n    {visible(past.why)}{said}")
+        lines += [f"  {one_line(visible(f'{past.tool} {past.arguments}'), SHOWN)}", f"    {_fate(past)}"]
     return "\n".join(lines)
+
+
+def _fate(past: Judgement) -> str:
+    """Say what became of a call, by whom, and why it was so."""
+    reason, how = visible(past.reason), "Allowed" if past.allowed else "Denied"
+    match past.by:
+        case "you" if past.allowed:
+            how += f" by you for this session: {visible(past.scope)}" if past.scope else " by you, once"
+        case "you":
+            how, reason = f"{how} by you{f': {reason}' if reason else ''}", ""
+        case "granted":
+            how += f", as you allowed for this session: {visible(past.scope)}"
+        case "interrupted":
+            how = "Stopped before it was decided"
+        case "refused before":
+            how += ", as it was refused before"
+    return f"{how.removesuffix('.')}. {visible(past.why)} {reason}".rstrip()

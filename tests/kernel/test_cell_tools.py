@@ -64,3 +64,35 @@ def test_an_interrupt_ends_the_code_and_the_run(kernel, tmp_path):
     kernel.interrupt()
     cell.finish(timeout=30)
     assert kernel.execute("1 + 1").text == "2"
+
+
+@pytest.mark.parametrize("kernel", ["newest"], indirect=True)
+def test_the_codes_of_one_run_are_put_into_one_next_cell(kernel):
+    assert kernel.execute(SETUP).text == ""
+    cell, _ = told(kernel, "%agent go", "call('add_cell', code='a = 1')", "call('add_cell', code='a + 1')")
+    (proposed,) = cell.reply["payload"]
+    assert (proposed["source"], proposed["text"]) == ("set_next_input", "a = 1\n\na + 1")
+    cell, _ = told(kernel, "def go():\n    %agent go\ngo()", "call('add_cell', code='b = 2')")
+    assert [each["text"] for each in cell.reply["payload"]] == ["b = 2"]
+
+
+@pytest.mark.parametrize("kernel", ["newest"], indirect=True)
+def test_code_that_is_not_allowed_is_put_nowhere(kernel):
+    assert kernel.execute(SETUP).text == ""
+    kernel.execute("%config AgentMagics.mode = 'ask'")
+    kernel.execute("s.model = scripted(say(call('add_cell', code='a = 1')), 'Done.')")
+    cell = kernel.execute("%agent go", answers=["d not now"])
+    assert "Allow this code in your notebook" in cell.text
+    assert cell.reply["payload"] == []
+    assert "not now" in kernel.execute("results()").text
+
+
+@pytest.mark.parametrize("kernel", ["newest"], indirect=True)
+def test_patience_set_by_config_ends_a_question_of_the_next_run(kernel):
+    assert kernel.execute(SETUP).text == ""
+    kernel.execute("%config AgentMagics.mode = 'ask'\n%config AgentMagics.patience = 0.5")
+    kernel.execute("s.model = scripted(say(call('add_cell', code='a = 1')), 'Done.')")
+    cell = kernel.execute("%agent go")  # nobody answers
+    assert cell.error is None, cell.text
+    assert "was not run" in kernel.execute("results()").text
+    assert kernel.execute("[past.by for past in s.approvals.history]").text == "['timeout']"
