@@ -21,7 +21,6 @@ from harness_nb.errors import UsageError
 from harness_nb.events import Event, Notice, RunStarted
 from harness_nb.jupyter.approval import AtTheCell
 from harness_nb.jupyter.bridge import attentive, blocking
-from harness_nb.jupyter.cell_tools import cell_tools
 from harness_nb.jupyter.live import Shown, UnshownRun, show_run
 from harness_nb.jupyter.result import RunResult
 from harness_nb.jupyter.shell import in_one_line, running_shell, user_variables
@@ -167,6 +166,8 @@ class Session:
                 self._one_at_a_time.release()
 
     def _agent(self, ask: _Ask, asker: AtTheCell) -> Agent:
+        # Making tools loads pydantic: not before there is a run, so that %load_ext is quick.
+        from harness_nb.jupyter.cell_tools import cell_tools
         from harness_nb.recipes import Kit, Permit, assistant
 
         tools = tools_of_the_notebook() if self.tools is None else self.tools
