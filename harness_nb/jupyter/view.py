@@ -367,7 +367,7 @@ class RunView:
 
 
 def _after(seconds: float) -> str:
-    return f"after {took(seconds)}" if seconds >= 0.95 else "at once"
+    return f"after {took(seconds) if seconds >= 0.95 else f'{seconds:.1f} s'}"
 
 
 def _sentence(text: str) -> str:

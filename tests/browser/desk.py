@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from browser.lab import PATIENCE, ROOT, Lab
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 ARTEFACTS = ROOT / ".ci" / "artefacts"
 

@@ -42,8 +42,8 @@ def test_an_edit_asks_shows_its_diff_and_runs_as_the_person_changed_it(desk):
     asked, page = card(notebook), notebook.page
     expect(asked).to_contain_text("Allow an edit of prices.csv?")
     expect(asked.locator(".hnb-badge", has_text="write")).to_be_visible()
-    assert asked.locator(".hnb-removed").all_inner_texts() == ["-apple,3"]
-    assert asked.locator(".hnb-added").all_inner_texts() == ["+apple,4"]
+    expect(asked.locator(".hnb-removed")).to_have_text(["-apple,3"])
+    expect(asked.locator(".hnb-added")).to_have_text(["+apple,4"])
     notebook.screenshot("approval_light", 1)
     notebook.theme("dark")
     notebook.screenshot("approval_dark", 1)
