@@ -11,6 +11,8 @@ from typing import Any, Literal
 from browser.lab import PATIENCE, ROOT, Lab
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
+expect.set_options(timeout=PATIENCE * 1000)  # a busy machine is slow, not wrong
+
 ARTEFACTS = ROOT / ".ci" / "artefacts"
 
 CHROMIUM_FLAGS = [
