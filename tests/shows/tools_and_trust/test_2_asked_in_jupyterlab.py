@@ -70,7 +70,7 @@ def test_an_edit_asks_shows_its_diff_and_runs_as_the_person_changed_it(desk):
 
     notebook.save()
     notebook.close()
-    # JupyterLab's own React trips over itself when the theme is switched; our scripts never call removeChild.
+    # Seen once on a busy machine, cause not found: our scripts never call removeChild, JupyterLab's React does.
     assert not [fault for fault in notebook.faults if "'removeChild'" not in fault]
     reopened = desk.open(desk.lab.untrusted(notebook.name), kernel=False)
     text = " ".join(reopened.text(1).split())
