@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import datetime
-from typing import get_args
+from typing import Any, get_args
 
-from harness_nb.messages import PARTS, Decision, Entry, Image, Message, Part, Role, ToolResult
+from harness_nb.messages import PARTS, Decision, Entry, Image, Message, Part, Role, ToolResult, Usage
 
 
 def encode(entry: Entry) -> dict[str, object]:
@@ -21,6 +21,11 @@ def encode(entry: Entry) -> dict[str, object]:
             "why": entry.why,
             "changes": changes,
             "undoes": entry.undoes,
+            "pins": list(entry.pins),
+            "loads": list(entry.loads),
+            "before": entry.before,
+            "after": entry.after,
+            "usage": asdict(entry.usage),
             "id": entry.id,
         }
     parts = [_encode_part(part) for part in entry.parts]
@@ -32,7 +37,7 @@ def decode(data: Mapping[str, object]) -> Entry:
     try:
         if data["kind"] == "decision":
             changes = {key: tuple(decode(m) for m in shown) for key, shown in data["changes"].items()}  # type: ignore[attr-defined]
-            return Decision(data["by"], data["why"], changes, data["undoes"], data["id"])  # type: ignore[arg-type]
+            return _decided(data, changes)  # type: ignore[arg-type]
         if data["kind"] == "message":
             if data["role"] not in get_args(Role):
                 raise ValueError(f"not a transcript entry: role {data['role']!r}")
@@ -41,6 +46,22 @@ def decode(data: Mapping[str, object]) -> Entry:
     except (KeyError, TypeError, AttributeError) as fault:
         raise ValueError(f"not a transcript entry: {fault!r}") from fault
     raise ValueError(f"not a transcript entry: kind {data['kind']!r}")
+
+
+def _decided(data: Mapping[str, Any], changes: Mapping[str, tuple[Message, ...]]) -> Decision:
+    """Make the decision; one written before there were pins, loads and counts has none."""
+    return Decision(
+        data["by"],
+        data["why"],
+        changes,
+        data["undoes"],
+        pins=tuple(data.get("pins", ())),
+        loads=tuple(data.get("loads", ())),
+        before=data.get("before", 0),
+        after=data.get("after", 0),
+        usage=Usage(**data.get("usage", {})),
+        id=data["id"],
+    )
 
 
 def _encode_part(part: Part) -> dict[str, object]:

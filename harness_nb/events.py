@@ -7,7 +7,7 @@ happened to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -100,6 +100,46 @@ class DecisionMade:
     """A decision about the context joined the transcript."""
 
     decision: Decision
+
+
+Component = Literal[
+    "system", "tools", "user", "assistant", "thinking", "results", "images", "summaries", "retrieved"
+]
+"""What a context window is filled with, in the order in which it is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """What fills the context window in one request: tokens by component, components without any left out.
+
+    `window` is the model's, 0 where nobody knows it; `headroom` what is kept free of it for the reply. `how`
+    says how the tokens were counted, e.g. `provider` or `o200k_base`; `state` how full the window is.
+    """
+
+    tokens: Mapping[Component, int]
+    window: int
+    headroom: int
+    how: str
+    state: Literal["green", "yellow", "red"]
+
+    @property
+    def total(self) -> int:
+        """Tokens of the whole request."""
+        return sum(self.tokens.values())
+
+    @property
+    def share(self) -> float:
+        """How much of what can be used is used, 1.0 for all of it; 0.0 where the window is unknown."""
+        usable = self.window - self.headroom
+        return self.total / usable if usable > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ContextMeasured:
+    """The request about to be sent in this turn has been counted, after every decision about it."""
+
+    turn: int
+    fill: Fill
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +239,7 @@ Event: TypeAlias = (
     | TurnEnded
     | MessageAdded
     | DecisionMade
+    | ContextMeasured
     | ApprovalAsked
     | ApprovalDecided
     | ToolStarted

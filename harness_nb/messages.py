@@ -200,13 +200,20 @@ class Decision:
     """A change to what the model sees: each message named in `changes` is shown as the messages beside it.
 
     An empty tuple hides a message. `by` names who decided, `why` is one sentence for the person,
-    `undoes` the id of a decision that no longer holds.
+    `undoes` the id of a decision that no longer holds. `pins` are ids of messages that stay word for word
+    from here on, `loads` names of tools that the model sees from here on. `before` and `after` are the
+    tokens of the whole request, 0 where nobody counted; `usage` is what it cost to decide.
     """
 
     by: str
     why: str
     changes: Mapping[str, tuple[Message, ...]] = field(default_factory=dict)
     undoes: str = ""
+    pins: tuple[str, ...] = ()
+    loads: tuple[str, ...] = ()
+    before: int = 0
+    after: int = 0
+    usage: Usage = field(default_factory=Usage)
     id: str = field(default_factory=lambda: uuid.uuid4().hex, repr=False)
 
 
@@ -221,6 +228,7 @@ class Transcript:
         self._entries: list[Entry] = []
         self._messages: list[Message] = []
         self._decisions: list[Decision] = []
+        self._decided_on: set[str] = set()
         self._open: list[ToolCall] = []
         self._call_ids: set[str] = set()
         self._view: list[Message] | None = []  # what `live` shows, kept while messages follow the rule
@@ -232,7 +240,9 @@ class Transcript:
         self._entries.append(entry)
         if isinstance(entry, Decision):
             self._decisions.append(entry)
-            self._view = None
+            self._decided_on.update(entry.changes)
+            if entry.changes or entry.undoes:
+                self._view = None
             return
         if self._view is not None and self._follows_the_rule(entry):
             self._view.append(entry)
@@ -257,7 +267,7 @@ class Transcript:
         only_results = len(answered) == len(message.parts) > 0 and message.role == "tool"
         no_results = not answered and bool(message.parts) and message.role != "tool"
         fitting = answered == [call.id for call in self._open] and (only_results or no_results)
-        foretold = any(message.id in decision.changes for decision in self._decisions)
+        foretold = message.id in self._decided_on
         return fitting and not foretold and self.distinct(message) is message
 
     def dangling(self) -> list[ToolCall]:
@@ -274,15 +284,26 @@ class Transcript:
             self._call_ids.update(call.id for message in view for call in message.calls)
         return tuple(view)
 
-    def _decided(self) -> Iterator[Message]:
+    def standing(self) -> list[Decision]:
+        """List the decisions that hold, in order: those that nothing undid for good."""
         undone: set[str] = set()
         for decision in reversed(self._decisions):
             if decision.undoes and decision.id not in undone:
                 undone.add(decision.undoes)
+        return [decision for decision in self._decisions if decision.id not in undone]
+
+    def pinned(self) -> frozenset[str]:
+        """Return the ids of the messages that a decision keeps word for word."""
+        return frozenset(identity for decision in self.standing() for identity in decision.pins)
+
+    def loaded(self) -> tuple[str, ...]:
+        """Name the tools that decisions put in the model's sight, in the order in which they came, once each."""
+        return tuple(dict.fromkeys(name for decision in self.standing() for name in decision.loads))
+
+    def _decided(self) -> Iterator[Message]:
         changes: dict[str, tuple[Message, ...]] = {}
-        for decision in self._decisions:
-            if decision.id not in undone:
-                changes.update(decision.changes)
+        for decision in self.standing():
+            changes.update(decision.changes)
         for message in self._messages:
             yield from changes.get(message.id, (message,))
 

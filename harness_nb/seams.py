@@ -207,6 +207,11 @@ class Layered(Generic[Item, Answer]):
         """The name of what is inside."""
         return str(getattr(self.core, "name", "model"))
 
+    @property
+    def window(self) -> int:
+        """The context window of what is inside, in tokens; 0 where it doesn't say."""
+        return int(getattr(self.core, "window", 0))
+
     def __call__(self, item: Item, run: Run) -> Awaitable[Answer]:
         """Give the item to the outermost layer, which proceeds inwards as it sees fit."""
         return self._enter(0, item, run)

@@ -251,6 +251,22 @@ def test_a_masked_result_still_answers_its_call():
     assert view(asked, result, masked) == ["assistant:a", "tool:[masked] a"]
 
 
+def test_a_pin_and_a_loaded_tool_hold_until_they_are_undone():
+    first = user("x")
+    pin = Decision("you", "keep it", pins=(first.id,), loads=("zip_files", "calc"))
+    more = Decision("select", "asked for", loads=("calc", "search"))
+    record = Transcript([first, pin, more])
+    assert (record.pinned(), record.loaded()) == ({first.id}, ("zip_files", "calc", "search"))
+    record.append(Decision("you", "no", undoes=pin.id))
+    assert (record.pinned(), record.loaded()) == (set(), ("calc", "search"))
+    assert record.standing()[0] is more
+
+
+def test_a_decision_of_an_older_version_is_read_without_what_it_did_not_have():
+    old = {"kind": "decision", "by": "mask", "why": "w", "changes": {}, "undoes": "", "id": "1"}
+    assert decode(old) == Decision("mask", "w", id="1")
+
+
 # -- encode and decode
 
 ODD = "a\u2028b\u2029c\x85d\x0b\x0c\x1c\r\n\0\ud800 🍸 \x1b[2J"
@@ -262,6 +278,9 @@ EVERYTHING = [
     Message("tool", (ToolResult("a", (Text(ODD), Image(b"\x00\xff", "image/png")), is_error=True),)),
     Message("user", (Summary("so far", 3), Image(b"", "image/gif"))),
     Decision("compact", "full", {"m1": (user("x"), calls("b")), "m2": ()}, undoes="d0"),
+    Decision(
+        "you", "keep", pins=("m1",), loads=("calc",), before=9, after=4, usage=Usage(5, 2, estimated=True)
+    ),
 ]
 
 
