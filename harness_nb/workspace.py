@@ -8,6 +8,7 @@ that came out, step by step from the root, and each step refuses to follow one.
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
 import stat
@@ -165,12 +166,13 @@ def folder(root: Path, parts: Sequence[str], *, make: bool = False) -> Iterator[
 
 def opened(place: Place) -> int:
     """Open a regular file for reading and return its descriptor. Raises OSError; IsADirectoryError for a directory."""
+    directory = IsADirectoryError(errno.EISDIR, "it is a directory")
     if not place.parts:
-        raise IsADirectoryError
+        raise directory
     with folder(place.root, place.parts[:-1]) as parent:
         kind = parent.stat(place.parts[-1]).st_mode
         if stat.S_ISDIR(kind):
-            raise IsADirectoryError
+            raise directory
         if not stat.S_ISREG(kind) and not stat.S_ISLNK(kind):
             raise ToolError(f"`{place.name}` is a device or a pipe, not a file.")
         descriptor = parent.open(place.parts[-1])

@@ -63,6 +63,8 @@ def test_arithmetic_is_worked_out(expression, answer):
         ("3 × 4", "Write * to multiply"),
         ("$5 * 2", "currency"),
         ("x = 5", "without ="),
+        ("15% of 80", "write 15 / 100 for 15%"),
+        ("mean(1, 2)", "`mean` is not arithmetic: of functions there are abs, ceil, "),
         ("math.sqrt(2)", "name alone"),
         ("1 +", "not an arithmetic expression"),
         ("2pi", "not arithmetic"),

@@ -22,7 +22,13 @@ from harness_nb.toolkit.web import http_get, web
 from harness_nb.tools import Toolbox
 
 PEOPLE = json.dumps(
-    {"rows": [{"name": "Ann", "age": 5}, {"name": "Bo", "age": None}], "a.b": {"0": "zero"}, 'q"]': 1, "": 2}
+    {
+        "rows": [{"name": "Ann", "age": 5}, {"name": "Bo", "age": None}],
+        "a.b": {"0": "zero"},
+        'q"]': 1,
+        "": 2,
+        "*": 3,
+    }
 )
 
 
@@ -37,6 +43,7 @@ PEOPLE = json.dumps(
         ('["a.b"].0', "zero"),
         ('["q\\"]"]', 1),
         ('[""]', 2),
+        ('["*"]', 3),
         ("", json.loads(PEOPLE)),
         ("$", json.loads(PEOPLE)),
     ],
@@ -73,7 +80,14 @@ def test_a_path_that_leads_nowhere_says_how_far_it_led(path, said):
         ("[NaN]", "The data is not valid JSON: NaN is not JSON"),
         ('{"a": 1, "a": 2}', "a key is given twice"),
         ("[" * 200 + "]" * 200, "nested deeper than 100"),
-        ("people.json", "The data is not valid JSON"),
+        (
+            "people.json",
+            "The data is not valid JSON: Expecting value: line 1 column 1 (char 0). If it is a file, give it as `file`.",
+        ),
+        (
+            '{"a": 1}\n{"a": 2}\n',
+            "It holds more than one value, perhaps one a line: give one of them as `data`.",
+        ),
         ("", "Give either `data` or `file`."),
     ],
 )
@@ -97,7 +111,7 @@ def test_a_file_and_a_long_output_are_read_by_name(tmp_path):
     for file, said in (
         ("no.json", "can't be read"),
         ("../x.json", "outside the workspace"),
-        (".", "can't be read"),
+        (".", "it is a directory"),
     ):
         with pytest.raises(ToolError, match=said):
             query(file=file)
@@ -149,8 +163,12 @@ def page(body, kind="text/html; charset=utf-8", status="200 OK", **headers):
 
 
 def fetched(url, **options):
-    (get,) = web(allow_private=True, **options)
-    return get(url)
+    return got(url, allow_private=True, **options)
+
+
+def got(url, **options):
+    (get,) = web(**options)
+    return asyncio.run(get(url))
 
 
 def refusal(url, **options):
@@ -298,7 +316,7 @@ PRIVATE = [
 @pytest.mark.parametrize("host", PRIVATE)
 def test_no_spelling_of_a_private_address_is_fetched(host):
     with pytest.raises(ToolError, match="of this machine or a private network"):
-        http_get(f"http://{host}:9/x")
+        got(f"http://{host}:9/x")
 
 
 @pytest.mark.parametrize(
@@ -310,17 +328,16 @@ def test_a_public_address_is_public(address):
 
 @pytest.mark.parametrize("found", [["127.0.0.1"], ["8.8.8.8", "10.0.0.1"], ["::1"], ["fe80::1%eth0"]])
 def test_a_name_that_has_a_private_address_is_not_fetched(found):
-    (get,) = web(resolve=lambda host, port: found)
     with pytest.raises(ToolError, match=r"`inside.example` is .*, an address of this machine"):
-        get("https://inside.example/")
+        got("https://inside.example/", resolve=lambda host, port: found)
 
 
 def test_the_address_that_was_checked_is_the_one_that_is_connected_to():
     answers = [["127.0.0.1"], ["127.0.0.9"]]
     with serving(lambda _: page("here", "text/plain")) as (url, asked):
         port = url.rpartition(":")[2]
-        (get,) = web(allow_private=True, resolve=lambda host, port: answers.pop(0))
-        assert get(f"http://name.example:{port}/").endswith("here")
+        said = fetched(f"http://name.example:{port}/", resolve=lambda host, port: answers.pop(0))
+    assert said.endswith("here")
     assert answers == [["127.0.0.9"]]
     assert f"Host: name.example:{port}" in asked[0]
 
@@ -360,16 +377,38 @@ def test_a_name_without_an_address_is_told():
 )
 def test_what_is_no_url_is_refused(url):
     with pytest.raises(ToolError):
-        http_get(url)
+        asyncio.run(http_get(url))
 
 
-async def test_a_call_leaves_no_thread_behind():
-    with serving(lambda _: page("x", "text/plain")) as (url, _):
-        before = {thread for thread in threading.enumerate() if thread.name.startswith("Thread")}
-        for _ in range(5):
-            await asyncio.to_thread(fetched, url)
-        left = {thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)} - before
-    assert not left
+def callers():
+    """The threads in which a call is made."""
+    return [thread for thread in threading.enumerate() if thread.name.startswith("tool-")]
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_stop_ends_the_thread_of_a_call_at_once(scheme):
+    silent = socket.create_server(("127.0.0.1", 0))
+    (get,) = web(allow_private=True)
+    work = asyncio.create_task(get(f"{scheme}://127.0.0.1:{silent.getsockname()[1]}/"))
+    connection, _ = await asyncio.to_thread(silent.accept)
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    (thread,) = callers()
+    await asyncio.to_thread(thread.join, 5)
+    assert not thread.is_alive()
+    connection.close()
+    silent.close()
+
+
+async def test_a_look_up_that_takes_for_ever_does_not_hold_the_call():
+    over = threading.Event()
+    (get,) = web(resolve=lambda host, port: over.wait(30) and [], seconds=0.2)
+    began = time.monotonic()
+    with pytest.raises(ToolError, match="it took too long"):
+        await get("https://slow.example/")
+    assert time.monotonic() - began < 5
+    over.set()
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,7 @@ def test_a_long_listing_says_how_to_go_on(workspace, tools):
     [
         ("*.py", ["a.py", "src/b.py"]),
         ("src/*", ["src/b.py", "src/wide.txt"]),
+        ("src/", ["src/b.py", "src/wide.txt", "src/deep/c.txt"]),
         ("**/*.txt", ["src/wide.txt", "src/deep/c.txt"]),
         ("src/**/c.*", ["src/deep/c.txt"]),
         ("?.py", ["a.py", "src/b.py"]),
@@ -186,9 +187,37 @@ def test_a_tree_of_any_depth_is_walked(tmp_path, tools, workspace):
     shutil.rmtree(workspace / "d")
 
 
+@pytest.fixture
+def odd(workspace):
+    """Files that ripgrep takes for something else than we do."""
+    (workspace / "latin").write_bytes(b"caf\xe9 noir\n")
+    (workspace / "mac").write_bytes(b"one\rtwo\rthree")
+    (workspace / "dos").write_bytes(b"one\r\ntwo\r\n")
+    (workspace / "wide").write_bytes("one\ntwo\n".encode("utf-16"))
+    (workspace / "late").write_bytes(b"y" * 10_000 + b"\n\0\ntwo\n")
+
+
+@pytest.mark.usefixtures("odd")
 @pytest.mark.skipif(not shutil.which("rg"), reason="ripgrep is not here")
 @pytest.mark.parametrize(
-    "pattern", ["import", r"\w+ = \d", "re$", "^import", "é", "[ab]", "(os|re)", "nothing", "SECRET", "x{2}"]
+    "pattern",
+    [
+        "caf.",
+        "caf[^z] noir",
+        "^two",
+        "two$",
+        "^three$",
+        "import",
+        r"\w+ = \d",
+        "re$",
+        "^import",
+        "é",
+        "[ab]",
+        "(os|re)",
+        "nothing",
+        "SECRET",
+        "x{2}",
+    ],
 )
 @pytest.mark.parametrize("ignore_case", [True, False])
 def test_ripgrep_changes_nothing_but_the_time(tools, workspace, pattern, ignore_case):

@@ -122,6 +122,10 @@ def _value(node: ast.expr, depth: int) -> Number:
             return _applied(OPERATORS[type(sign)], _value(inner, depth + 1))
         case ast.Call(ast.Name(name), given, keywords=[]) if name in FUNCTIONS:
             return _applied(FUNCTIONS[name], *(_value(inner, depth + 1) for inner in given), name=name)
+        case ast.Call(ast.Name(name)) if name not in FUNCTIONS:
+            raise ToolError(
+                f"`{name[:80]}` is not arithmetic: of functions there are {', '.join(FUNCTIONS)}."
+            )
         case _:
             said = ast.unparse(node)
             raise ToolError(f"`{said[:80]}` is not arithmetic. {_hint(said)}")
@@ -169,6 +173,7 @@ HINTS = {
     "×": "Write * to multiply.",
     "÷": "Write / to divide.",
     "−": "Write - with the plain hyphen.",
+    "%": "% is the remainder: write 15 / 100 for 15%.",
     ",": "Write large numbers without commas: 1000000.",
     "=": "Give the expression alone, without =.",
     "$": "Leave out currency signs.",

@@ -60,12 +60,19 @@ def querying(workspace: str | Path | None = None, kept: Kept | None = None) -> T
         elif kept is not None and re.fullmatch(r"out-\d+", data):
             text, name = kept(data), f"`{data}`"
         try:
-            value = parse_json(text)
+            value = parse_json(text.removeprefix("\ufeff"))
         except ValueError as fault:
-            raise ToolError(f"{name} is not valid JSON: {fault}.") from None
+            raise ToolError(f"{name} is not valid JSON: {fault}.{_slip(text, str(fault), file)}") from None
         return _picked(value, _steps(path), "")
 
     return tool(effects={"read"}, description=DESCRIPTION)(json_query)
+
+
+def _slip(text: str, fault: str, file: str) -> str:
+    """Name what was probably meant."""
+    if fault.startswith("Extra data"):
+        return " It holds more than one value, perhaps one a line: give one of them as `data`."
+    return " If it is a file, give it as `file`." if not file and re.fullmatch(r"[\w./ -]+", text) else ""
 
 
 def _text_of(workspace: Workspace, path: str) -> str:
@@ -95,7 +102,7 @@ def _steps(path: str) -> list[str | int | None]:
                 f"`{path[:200]}` is not a path: it can't be read from `{text[at : at + 20]}` on. Write it like `rows[0].name`."
             )
         if found["name"] is not None:
-            steps.append(found["name"])
+            steps.append(None if found["name"] == "*" else found["name"])
         elif found["quoted"] is not None:
             steps.append(str(json.loads(found["quoted"], strict=False)))
         else:
@@ -107,7 +114,7 @@ def _steps(path: str) -> list[str | int | None]:
 def _picked(value: object, steps: list[str | int | None], where: str) -> object:
     """Follow the steps. Raises ToolError that says how far they led, and what is there."""
     for number, step in enumerate(steps):
-        if step is None or step == "*":
+        if step is None:
             inner = list(value.values()) if isinstance(value, dict) else value
             if not isinstance(inner, list):
                 raise ToolError(f"{_place(where)} is {_kind(value)}: `[*]` needs a list or an object.")

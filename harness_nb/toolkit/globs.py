@@ -13,8 +13,9 @@ CHOICES = 64
 
 
 def patterns(pattern: str) -> list[list[str]]:
-    """Split a pattern into one for each name on the way, for each choice that its braces leave."""
-    found = [[name for name in each.split("/") if name not in {"", "."}] for each in _choices(pattern)]
+    """Split a pattern into one for each name on the way, for each choice that its braces leave; `src/` is `src/**`."""
+    choices = [f"{each}**" if each.endswith("/") and each.strip("./") else each for each in _choices(pattern)]
+    found = [[name for name in each.split("/") if name not in {"", "."}] for each in choices]
     if any(not names or ".." in names for names in found):
         raise ToolError("Give a pattern of names below the directory, e.g. `*.py` or `src/**/*.py`.")
     return [names if "/" in pattern else ["**", *names] for names in found]

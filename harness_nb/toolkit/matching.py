@@ -40,7 +40,10 @@ while text := read():
 SHARED = re.compile(
     r"(?:[\w \"'#%&,:;<>=@!/`~-]|\\[wWdDsSbB.()\[\]{}+*?^$|\\/]|[.()|+*?^$]|\[\^?[\w .,:]+\])+"
 )
-"""Patterns that mean the same to Python and to ripgrep."""
+"""Patterns that mean the same to Python and to ripgrep, in ASCII text with plain line ends."""
+
+UNLIKE = r"(?-u:[\r\x80-\xff])"
+"""Bytes that the two may take differently, other line ends among them: a file with one is always opened."""
 
 
 class Matcher:
@@ -115,9 +118,10 @@ def worth_opening(pattern: str, top: Path, *, ignore_case: bool, largest: int) -
         "--no-ignore",
         "--hidden",
         "--no-messages",
+        "--text",
     ]
-    command += ["--no-follow", "--crlf", "--ignore-case" if ignore_case else "--case-sensitive"]
-    command += ["--max-filesize", str(largest), "--regexp", pattern, "--", "."]
+    command += ["--no-follow", "--ignore-case" if ignore_case else "--case-sensitive"]
+    command += ["--max-filesize", str(largest), "--regexp", pattern, "--regexp", UNLIKE, "--", "."]
     try:
         said = subprocess.run(  # cwd is only where it looks: what it names is opened from the root
             command, cwd=top, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, check=False

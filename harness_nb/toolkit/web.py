@@ -3,21 +3,22 @@
 Theory of operation. A name is looked up once; every address that it has must be public, and the
 connection is made to one of exactly these, so that a second look-up can't lead elsewhere. A redirect is
 followed on the same host only, and checked like the first: to go to another is another call, which a
-person may have to allow.
+person may have to allow. The work is done in a thread, which can't be stopped; so when the time is up
+or the run is stopped its connection is cut, whatever the server trickles, and it ends of that.
 """
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import contextlib
 import http.client
 import re
 import socket
 import ssl
-import threading
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import SplitResult, urljoin
@@ -25,12 +26,13 @@ from urllib.parse import SplitResult, urljoin
 from harness_nb.errors import ToolError
 from harness_nb.messages import Image, Text
 from harness_nb.pictures import sniffed
+from harness_nb.tasks import off_loop
 from harness_nb.toolkit.address import Resolver, checked, look_up, port_of, reason, same_host, split
 from harness_nb.toolkit.page import readable_page
 from harness_nb.tools import Tool, tool
 
 SECONDS = 20.0
-"""Longest that one call may take, redirects included; a look-up may take longer where the system's resolver does."""
+"""Longest that one call may take, look-up and redirects included."""
 
 BYTES = 2_000_000
 """Most that is read of a body, before and after decompression."""
@@ -75,12 +77,11 @@ def web(
 ) -> tuple[Tool, ...]:
     """Make the web tools. `allow_private` opens this machine and its network too; `seconds` and `most` (bytes) bound a call."""
 
-    def http_get(url: Annotated[str, "such as https://example.org/page"]) -> object:
-        until = time.monotonic() + seconds
+    def fetch(url: str, line: Line) -> object:
         parts = split(url)
         for _ in range(REDIRECTS + 1):
             addresses = checked(parts, allow_private=allow_private, resolve=resolve)
-            answer = _fetched(parts, addresses, until, most)
+            answer = _fetched(parts, addresses, line, most)
             onward = answer.headers.get("location")
             if answer.status not in {301, 302, 303, 307, 308} or not onward:
                 return _told(parts.geturl(), answer)
@@ -90,60 +91,76 @@ def web(
             parts = target
         raise ToolError(f"{url[:200]} redirects more than {REDIRECTS} times.")
 
+    async def http_get(url: Annotated[str, "such as https://example.org/page"]) -> object:
+        line = Line(time.monotonic() + seconds)
+        try:
+            async with asyncio.timeout(seconds):
+                return await off_loop(lambda: fetch(url, line))
+        except TimeoutError:
+            raise ToolError(f"{url[:200]} can't be fetched: it took too long.") from None
+        finally:
+            line.cut()
+
     return (tool(effects={"network"}, description=DESCRIPTION)(http_get),)
 
 
-def _fetched(parts: SplitResult, addresses: Sequence[str], until: float, most: int) -> Answer:
+class Line:
+    """The connection of a call, one after another; once it is cut, none."""
+
+    def __init__(self, until: float) -> None:
+        """Connect until this moment of the monotonic clock."""
+        self._until = until
+        self._socket: socket.socket | None = None
+        self._cut = False
+
+    def connect(self, addresses: Sequence[str], parts: SplitResult) -> socket.socket:
+        """Connect to the first address that answers, encrypted for https. Raises OSError."""
+        fault: OSError | None = None
+        for address in addresses[:3]:
+            if (left := self._until - time.monotonic()) <= 0 or self._cut:
+                break
+            try:
+                opened = self._holding(socket.create_connection((address, port_of(parts)), timeout=left))
+            except OSError as failed:
+                fault = failed
+                continue
+            return self._encrypted(opened, parts.hostname) if parts.scheme == "https" else opened
+        raise fault or TimeoutError
+
+    def _encrypted(self, opened: socket.socket, host: str | None) -> socket.socket:
+        context = ssl.create_default_context()
+        wrapped = context.wrap_socket(opened, server_hostname=host, do_handshake_on_connect=False)
+        self._holding(wrapped)
+        wrapped.do_handshake()
+        return wrapped
+
+    def _holding(self, opened: socket.socket) -> socket.socket:
+        self._socket = opened
+        if self._cut:  # just now
+            self.cut()
+        return opened
+
+    def cut(self) -> None:
+        """End the connection, from any thread: whoever waits for it is told that it is over."""
+        self._cut = True
+        if self._socket is not None:
+            with contextlib.suppress(OSError):  # not TLS's own, which would wait for the other side
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if self._socket is not None:
+            self._socket.close()
+
+
+def _fetched(parts: SplitResult, addresses: Sequence[str], line: Line, most: int) -> Answer:
     """Send the request to one of the addresses. Raises ToolError for whatever goes wrong on the way."""
     try:
-        with _connected(addresses, parts, until) as connected:
-            answer = _exchanged(connected, parts, most)
-        if answer.cut and time.monotonic() >= until:
-            raise TimeoutError
+        return _exchanged(line.connect(addresses, parts), parts, most)
     except (OSError, http.client.HTTPException, ValueError, zlib.error) as fault:
-        why = "it took too long" if time.monotonic() >= until else reason(fault)
-        raise ToolError(f"{parts.geturl()[:200]} can't be fetched: {why}.") from None
-    return answer
-
-
-@contextlib.contextmanager
-def _connected(addresses: Sequence[str], parts: SplitResult, until: float) -> Iterator[socket.socket]:
-    """Connect to the first address that answers. When the time is up the socket is shut, whatever the server trickles."""
-    held = [_opened(addresses, port_of(parts), until)]
-    alarm = threading.Timer(max(until - time.monotonic(), 0), lambda: _shut(held[0]))
-    alarm.start()
-    try:
-        if parts.scheme == "https":
-            context = ssl.create_default_context()
-            held[0] = context.wrap_socket(
-                held[0], server_hostname=parts.hostname, do_handshake_on_connect=False
-            )
-            held[0].do_handshake()  # type: ignore[attr-defined] # it is an SSLSocket now
-        yield held[0]
+        raise ToolError(f"{parts.geturl()[:200]} can't be fetched: {reason(fault)}.") from None
     finally:
-        alarm.cancel()
-        held[0].close()
-        alarm.join()
-
-
-def _opened(addresses: Sequence[str], port: int, until: float) -> socket.socket:
-    fault: OSError | None = None
-    for address in addresses[:3]:
-        left = until - time.monotonic()
-        if left <= 0:
-            break
-        try:
-            return socket.create_connection((address, port), timeout=left)
-        except OSError as failed:
-            fault = failed
-    raise fault or TimeoutError
-
-
-def _shut(connected: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        socket.socket.shutdown(
-            connected, socket.SHUT_RDWR
-        )  # not TLS's own, which would wait for the other side
+        line.close()
 
 
 def _exchanged(connected: socket.socket, parts: SplitResult, most: int) -> Answer:
