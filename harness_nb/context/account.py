@@ -12,33 +12,25 @@ A measure costs only what is new: what was counted in the request before is look
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import get_args
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
 
-from harness_nb.context.count import Counter
+from harness_nb.context.count import Counter, counter
+from harness_nb.context.tally import Anchor, Tally, scaled
 from harness_nb.context.window import Window
 from harness_nb.errors import UsageError
 from harness_nb.events import Component, ContextMeasured, Event, Fill, ModelSwitched, Notice
 from harness_nb.messages import Message, Transcript, Usage
 from harness_nb.seams import ModelLayer, Proceed, Reply, Request, Run, ToolSpec
-
-COMPONENTS: tuple[Component, ...] = get_args(Component)
-
-PRIOR = 500
-"""Tokens of growth that weigh as much as the ratio seen in the first request."""
-FADING = 0.8
-"""How much of its weight what was learnt of the ratio keeps from turn to turn."""
-LEAST_RATIO, MOST_RATIO = 0.25, 3.0
-LEAST_PRIOR, MOST_PRIOR = 0.7, 1.5
-"""Bounds of the ratio taken from the first request: much of what is beyond them is words that the provider adds."""
+from harness_nb.tasks import off_loop
 
 
 @dataclass(frozen=True, slots=True)
 class TurnRecord:
     """What one turn saw and what it cost: `Transcript(entries[:n]).live()` with n = `entries` is what the model saw.
 
-    `fill` is as measured before the model was asked, `usage` what the provider counted; `message_id` names the reply.
+    `fill` is as measured before the model was asked, `usage` what was counted in the end; `message_id` names the reply.
     """
 
     run: str
@@ -51,38 +43,24 @@ class TurnRecord:
     model: str
     message_id: str
 
-
-@dataclass(slots=True)
-class _Anchor:
-    """A request that the provider counted: our estimate of it and the true number, and the ratio learnt so far."""
-
-    estimate: int
-    actual: int
-    ratio: float
-    weight: float
-
-    def total(self, estimate: int) -> int:
-        """Correct the estimate of another request."""
-        total = self.actual + self.ratio * (estimate - self.estimate)
-        return round(total) if total > 0 else round(self.actual * estimate / max(1, self.estimate))
-
-    def moved(self, estimate: int, actual: int) -> _Anchor:
-        """Return the anchor at the next request that was counted, wiser by how both numbers moved."""
-        grown, truly = estimate - self.estimate, actual - self.actual
-        weight = self.weight * FADING
-        ratio = (self.ratio * weight + truly * grown) / (weight + grown * grown) if grown else self.ratio
-        return _Anchor(estimate, actual, min(MOST_RATIO, max(LEAST_RATIO, ratio)), weight + grown * grown)
+    @property
+    def error(self) -> float | None:
+        """By how much of the provider's count the measure was too high, 0.1 for 10%; None where the provider gave none."""
+        if self.usage.estimated or self.usage.input <= 0:
+            return None
+        return self.fill.total / self.usage.input - 1
 
 
 class Account:
     """Measures the requests of one session and remembers what each turn was. `yellow` and `red` are shares of what is usable.
 
-    `retrieved` names the tools whose results count as retrieved. Raises UsageError unless 0 < yellow < red <= 1.
+    `window` is one, or a function that finds it: it is called at the first measure, off the event loop. `retrieved`
+    names the tools whose results count as retrieved. Raises UsageError unless 0 < yellow < red <= 1.
     """
 
     def __init__(
         self,
-        window: Window,
+        window: Window | Callable[[], Window],
         counter: Counter,
         yellow: float = 0.60,
         red: float = 0.80,
@@ -91,19 +69,29 @@ class Account:
     ) -> None:
         if not 0 < yellow < red <= 1:
             raise UsageError(
-                f"The window can't turn yellow at {yellow:g} and red at {red:g}: both are shares of it, above 0, "
+                f"The window can't turn yellow at {yellow:g} and red at {red:g}: both are shares of it, above 0 and "
                 "at most 1, and yellow comes first."
             )
-        self.window = window
         self.counter = counter
         self.yellow, self.red = yellow, red
+        self.retrieved = frozenset(retrieved)
         self.turns: list[TurnRecord] = []
-        self._tally = _Tally(counter, frozenset(retrieved))
-        self._anchor: _Anchor | None = None
+        self._window = window
+        self._tally = Tally(counter, self.retrieved)
+        self._anchor: Anchor | None = None
         self._told = False
+
+    @property
+    def window(self) -> Window:
+        """The model's window, as far as it is known."""
+        if not isinstance(self._window, Window):
+            self._window = self._window()
+        return self._window
 
     async def measure(self, request: Request) -> Fill:
         """Count what fills the window in this request; much text is counted off the event loop."""
+        if not isinstance(self._window, Window):
+            self._window = await off_loop(self._window)
         await self.counter.ready(self._tally.fresh(request.messages))
         return self.fill(request)
 
@@ -115,12 +103,13 @@ class Account:
         if self._anchor is not None:
             tokens = scaled(estimate, self._anchor.total(sum(estimate.values())))
             how = f"provider + {how}"
-        headroom = self.window.headroom
-        if request.max_output is not None and headroom < request.max_output < self.window.size:
-            headroom = request.max_output
-        return self._judged(Fill(tokens, self.window.size, headroom, how, "green"))
+        return self.judged(tokens, how, request.max_output or 0)
 
-    def _judged(self, fill: Fill) -> Fill:
+    def judged(self, tokens: Mapping[Component, int], how: str, output: int = 0) -> Fill:
+        """Say how full the window is with so many tokens; `output` is what a reply may have, if it is known."""
+        window = self.window
+        headroom = output if window.headroom < output < window.size else window.headroom
+        fill = Fill(tokens, window.size, headroom, how, "green")
         if fill.share < self.yellow:
             return fill
         return replace(fill, state="red" if fill.share >= self.red else "yellow")
@@ -130,23 +119,19 @@ class Account:
         if usage.estimated or usage.input <= 0:
             return
         estimate = max(1, sum(self._tally.tokens(request).values()))
-        if self._anchor is None:
-            ratio = min(MOST_PRIOR, max(LEAST_PRIOR, usage.input / estimate))
-            self._anchor = _Anchor(estimate, usage.input, ratio, float(PRIOR * PRIOR))
-        else:
-            self._anchor = self._anchor.moved(estimate, usage.input)
+        before = self._anchor
+        self._anchor = before.moved(estimate, usage.input) if before else Anchor.first(estimate, usage.input)
 
     def learn(self, window: int) -> None:
         """Take it from the provider that the window has so many tokens; what a person configured only becomes smaller."""
         known = self.window
-        if window <= 0 or (known.source == "configuration" and known.size <= window):
-            return
-        self.window = Window(window, min(known.headroom, window // 4), min(known.output, window), "learnt")
+        if window > 0 and not (known.source == "configuration" and known.size <= window):
+            self._window = known.learnt(window)
 
-    def change(self, window: Window, counter: Counter) -> None:
+    def change(self, window: Window | Callable[[], Window], counter: Counter) -> None:
         """Go on with another model: its window and its counter; the anchor goes, the turns stay."""
-        self.window, self.counter = window, counter
-        self._tally = _Tally(counter, self._tally.retrieved)
+        self._window, self.counter = window, counter
+        self._tally = Tally(counter, self.retrieved)
         self._anchor = None
 
     def notice(self) -> str:
@@ -199,88 +184,49 @@ def measured(account: Account, model: str = "") -> ModelLayer:
     return layer
 
 
-def records_of(transcript: Transcript, account: Account) -> list[TurnRecord]:
-    """Make the records of a transcript of which there are none, as far as it tells: no instructions, tools or usage."""
+def records_of(transcript: Transcript, account: Account | None = None) -> list[TurnRecord]:
+    """Make the records of a transcript that comes without: no instructions, tools or usage, for it doesn't tell them."""
+    account = account or Account(Window(), counter())
     records: list[TurnRecord] = []
-    tally = _Tally(account.counter, account._tally.retrieved)  # noqa: SLF001 - the same module
-    grown = Transcript()
+    tally, grown = Tally(account.counter, account.retrieved), Transcript()
     for number, entry in enumerate(transcript.entries):
         if isinstance(entry, Message) and entry.role == "assistant":
-            tokens = tally.tokens(Request("", grown.live()))
-            fill = Fill(tokens, account.window.size, account.window.headroom, account.counter.name, "green")
-            fill = account._judged(fill)  # noqa: SLF001
-            records.append(
-                TurnRecord("", len(records) + 1, number, "", (), fill, Usage(estimated=True), "", entry.id)
-            )
+            fill = account.judged(tally.tokens(Request("", grown.live())), account.counter.name)
+            usage = Usage(fill.total, account.counter.message(entry), estimated=True)
+            records.append(TurnRecord("", len(records) + 1, number, "", (), fill, usage, "", entry.id))
         grown.append(entry)
     return records
 
 
-def scaled(tokens: Mapping[Component, int], total: int) -> dict[Component, int]:
-    """Make the numbers larger or smaller alike, so that they sum up to `total` exactly; none becomes negative."""
-    whole = sum(tokens.values())
-    if whole <= 0:
-        return {}
-    found = {component: number * total // whole for component, number in tokens.items()}
-    rests = sorted(tokens, key=lambda component: -(tokens[component] * total % whole))
-    for component in rests[: total - sum(found.values())]:
-        found[component] += 1
-    return {component: number for component, number in found.items() if number}
+def encode_turn(record: TurnRecord) -> dict[str, object]:
+    """Turn a record into plain JSON data; `decode_turn` turns it back, equal."""
+    data: dict[str, object] = {item.name: getattr(record, item.name) for item in fields(record)}
+    fill = {item.name: getattr(record.fill, item.name) for item in fields(record.fill)}
+    specs = [
+        {
+            "name": spec.name,
+            "description": spec.description,
+            "input_schema": dict(spec.input_schema),
+            "effects": sorted(spec.effects),
+            "limit": spec.limit,
+        }
+        for spec in record.specs
+    ]
+    return data | {
+        "specs": specs,
+        "fill": fill | {"tokens": dict(record.fill.tokens)},
+        "usage": asdict(record.usage),
+    }
 
 
-@dataclass(slots=True)
-class _Tally:
-    """The estimated tokens of the messages last seen, kept up by what comes and goes at their end."""
-
-    counter: Counter
-    retrieved: frozenset[str]
-    _messages: tuple[Message, ...] = ()
-    _shares: list[Mapping[Component, int]] = field(default_factory=list)
-    _sums: dict[Component, int] = field(default_factory=dict)
-    _searches: set[str] = field(default_factory=set)
-
-    def fresh(self, messages: tuple[Message, ...]) -> Sequence[Message]:
-        """The messages that were not there the last time, and all after the first of them."""
-        return messages[self._same(messages) :]
-
-    def tokens(self, request: Request) -> dict[Component, int]:
-        """Estimate the tokens of a request by component, in the order in which they are shown."""
-        self._move(request.messages)
-        sums = dict(self._sums)
-        sums["system"] = sums.get("system", 0) + self.counter.instructions(request.instructions)
-        sums["tools"] = self.counter.specs(request.tools)
-        return {component: sums[component] for component in COMPONENTS if sums.get(component)}
-
-    def _same(self, messages: tuple[Message, ...]) -> int:
-        known = len(self._messages)
-        if messages[:known] == self._messages:  # in C, and by identity first
-            return known
-        pairs = enumerate(zip(self._messages, messages, strict=False))
-        return next(
-            (i for i, (old, new) in pairs if old is not new and old != new), min(known, len(messages))
+def decode_turn(data: Mapping[str, Any]) -> TurnRecord:
+    """Rebuild what `encode_turn` made. Raises ValueError for data that it did not make."""
+    try:
+        specs = tuple(
+            ToolSpec(**{**spec, "effects": frozenset(spec["effects"])})  # its preview is code and not kept
+            for spec in data["specs"]
         )
-
-    def _move(self, messages: tuple[Message, ...]) -> None:
-        same = self._same(messages)
-        for share in self._shares[same:]:
-            self._add(share, -1)
-        del self._shares[same:]
-        for message in messages[same:]:
-            share = self._share(message)
-            self._add(share, 1)
-            self._shares.append(share)
-        self._messages = messages
-
-    def _add(self, share: Mapping[Component, int], sign: int) -> None:
-        for component, tokens in share.items():
-            self._sums[component] = self._sums.get(component, 0) + sign * tokens
-
-    def _share(self, message: Message) -> Mapping[Component, int]:
-        """The tokens of a message, those of a retrieving tool's results under a name of their own."""
-        share = self.counter.parts(message)
-        if not self.retrieved:
-            return share
-        self._searches.update(call.id for call in message.calls if call.name in self.retrieved)
-        sizes = zip(message.results, self.counter.results(message), strict=True)
-        found = sum(size for result, size in sizes if result.call_id in self._searches)
-        return {**share, "results": share["results"] - found, "retrieved": found} if found else share
+        rest = {"specs": specs, "fill": Fill(**data["fill"]), "usage": Usage(**data["usage"])}
+        return TurnRecord(**{**data, **rest})
+    except (KeyError, TypeError, AttributeError) as fault:
+        raise ValueError(f"not a turn's record: {fault!r}") from fault

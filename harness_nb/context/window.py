@@ -62,6 +62,11 @@ class Window:
         """Tokens that a request can have; 0 where the size is unknown."""
         return self.size - self.headroom if self.size else 0
 
+    def learnt(self, size: int) -> Window:
+        """Return the window that a provider's refusal told of."""
+        free = min(self.headroom or HEADROOM, size // 4)
+        return Window(size, free, min(self.output, size), "learnt")
+
 
 def window(
     model: str, given: int | None = None, hint: int = 0, *, headroom: int | None = None, output: int = 0
