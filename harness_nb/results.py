@@ -31,6 +31,9 @@ ITEMS = 1_000
 DEPTH = 20
 """Deepest nesting that is written out."""
 
+WIDE = {"max_cols": 50, "max_colwidth": 200}
+"""Most columns of a frame that are shown, and characters of a cell; what is left out is marked."""
+
 EMPTY = "(the tool returned empty text)"
 
 ACTING = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|\r(?=[^\n])")
@@ -148,24 +151,28 @@ def _ending(text: str, room: int) -> tuple[str, int]:
 
 def _written(value: object) -> str:
     try:
-        if isinstance(value, enum.Enum):
-            value = value.value
-        if value is None:
-            return "(done; the tool returned nothing)"
-        if (preview := _preview(value)) is not None:
-            return preview
-        if isinstance(value, Iterator):
-            value = _taken(value)
-        plain = _plain(value, set(), 0)
-        if not isinstance(plain, str):
-            return json.dumps(plain, ensure_ascii=False, allow_nan=False)
-        return EMPTY if not plain or plain.isspace() else plain
+        text = clean(value) if type(value) is str else _told(value)
     except (CannotRead, ToolError):
         raise
     except Exception as fault:
         raise CannotRead(
             f"the tool returned {_name(value)}, which can't be read: {type(fault).__name__}"
         ) from fault
+    return EMPTY if not text or text.isspace() else text
+
+
+def _told(value: object) -> str:
+    """Write what is more than a plain text."""
+    if isinstance(value, enum.Enum):
+        value = value.value
+    if value is None:
+        return "(done; the tool returned nothing)"
+    if (preview := _preview(value)) is not None:
+        return preview
+    if isinstance(value, Iterator):
+        value = _taken(value)
+    plain = _plain(value, set(), 0)
+    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False, allow_nan=False)
 
 
 def _plain(value: object, above: set[int], depth: int) -> object:
@@ -206,8 +213,8 @@ def _plain_container(value: object, above: set[int], depth: int) -> object:
         return {
             item.name: _plain(getattr(value, item.name), above, depth) for item in dataclasses.fields(value)
         }
-    if not isinstance(value, type) and callable(dump := getattr(value, "model_dump", None)):
-        return _plain(dump(), above, depth)
+    if callable(getattr(type(value), "model_dump", None)):  # not of the value: a proxy answers to any name
+        return _plain(value.model_dump(), above, depth)  # type: ignore[attr-defined]
     if isinstance(
         value,
         datetime.date | datetime.time | datetime.timedelta | decimal.Decimal | uuid.UUID | pathlib.PurePath,
@@ -245,7 +252,8 @@ def _preview(value: object) -> str | None:
     if module in {"pandas", "polars"} and hasattr(value, "head") and hasattr(value, "shape"):
         shape = " x ".join(f"{length:,}" for length in value.shape)
         head = value.head(10)
-        shown = head.to_string() if hasattr(head, "to_string") else str(head)
+        wide = WIDE if getattr(value, "ndim", 0) > 1 else {}
+        shown = head.to_string(**wide) if module == "pandas" else str(head)
         return f"{kind}, {shape}; first {len(head)} rows:\n{shown}"
     return None
 

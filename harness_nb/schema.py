@@ -43,6 +43,9 @@ class Signature:
 
     def __init__(self, function: Callable[..., object], name: str, scope: Mapping[str, object]) -> None:
         """Read the signature; `scope` holds names that string annotations may use. Raises UsageError."""
+        code = innermost(function)
+        self.is_async = inspect.iscoroutinefunction(code) or inspect.isasyncgenfunction(code)
+        """Whether calling the function gives something to await, or to go through asynchronously."""
         hints = _hints(function, name, scope)
         bound = _bound_by_partial(function)
         self.injected: dict[str, str] = {}
@@ -60,8 +63,11 @@ class Signature:
                     f"Tool `{name}`: make `{parameter.name}` an ordinary parameter; calls are by name."
                 )
             fields[parameter.name] = (annotation, parameter.default)
+        from pydantic_core import to_json
+
         self._names = list(fields)
         self._model = _model(name, fields)
+        self._to_json = to_json
         self.json_schema = _schema(self._model, name)
 
     def read(self, arguments: Mapping[str, object]) -> dict[str, object]:
@@ -75,20 +81,23 @@ class Signature:
         return {self._names[int(field[1:])]: getattr(model, field) for field in model.model_fields_set}
 
     def _read(self, arguments: Mapping[str, object]) -> tuple[dict[str, object], BaseModel]:
-        from pydantic import ValidationError
-        from pydantic_core import PydanticSerializationError, to_json
-
         current: dict[str, object] = dict(arguments)
         while True:
             try:
-                return current, self._model.model_validate_json(to_json(current), strict=True)
-            except ValidationError as fault:
-                changed = _reread(current, fault)
-                if changed is None:
-                    raise ValueError(_faults(fault, current, self._names)) from None
-                current = changed
-            except (RecursionError, PydanticSerializationError):
-                raise ValueError("the arguments are nested too deeply, or hold half a character") from None
+                return current, self._model.model_validate_json(self._to_json(current), strict=True)
+            except (RecursionError, ValueError) as fault:
+                current = self._mended(current, fault)
+
+    def _mended(self, arguments: dict[str, object], fault: Exception) -> dict[str, object]:
+        """Return the arguments with one value read in another way; raise ValueError where none can be."""
+        from pydantic import ValidationError
+
+        if not isinstance(fault, ValidationError):
+            raise ValueError("the arguments are nested too deeply, or hold half a character") from None
+        changed = _reread(arguments, fault)
+        if changed is None:
+            raise ValueError(_faults(fault, arguments, self._names)) from None
+        return changed
 
 
 def _model(name: str, fields: Mapping[str, tuple[object, object]]) -> type[BaseModel]:

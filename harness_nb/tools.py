@@ -84,8 +84,7 @@ class Tool:
         given = {"run": run, "call": call}
         values = dict(self.signature.values(call.arguments) if values is None else values)
         values |= {parameter: given[kind] for parameter, kind in self.signature.injected.items()}
-        code = innermost(self.function)
-        if inspect.iscoroutinefunction(code) or inspect.isasyncgenfunction(code):
+        if self.signature.is_async:
             returned = self.function(**values)
         else:
             returned = await off_loop(functools.partial(self._run, values))

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import stat
@@ -17,14 +18,19 @@ PLACES = re.compile(
 )
 """Names of arguments that hold a path."""
 
+
+@functools.lru_cache(maxsize=1024)
+def holds_path(argument: str) -> bool:
+    """Tell whether an argument of this name holds a path."""
+    return PLACES.fullmatch(argument) is not None
+
+
 WORDS = 500
 """Most words of a command line whose links are followed; more are compared as written."""
 
 
 class Facts:
     """One call, looked at. `command` is its command line, None for a tool without an argument `command`."""
-
-    __slots__ = ("_arguments", "_places", "_root", "_root_slash", "_ways", "command", "effects", "name")
 
     def __init__(self, call: Call, root: str) -> None:
         """Look at a call; `root` is the real path of the workspace, against which paths are resolved."""
@@ -34,12 +40,15 @@ class Facts:
         self.command: CommandLine | None = parsed(line) if isinstance(line, str) else None
         self._arguments = call.arguments
         self._root = root
-        self._root_slash = root.rstrip(os.sep) + os.sep
         self._ways: dict[str, list[str]] = {}
-        self._places = {
-            name: [(text, self._real(text)) for text in texts(value)]
-            for name, value in call.arguments.items()
-            if PLACES.fullmatch(name)
+
+    @functools.cached_property
+    def _places(self) -> dict[str, list[tuple[str, str]]]:
+        """By argument, each path as it came and where it really leads; many rules don't need to know."""
+        return {
+            name: [(text, located(self._root, text)) for text in texts(value)]
+            for name, value in self._arguments.items()
+            if holds_path(name)
         }
 
     @property
@@ -81,7 +90,7 @@ class Facts:
         """Every way to write each word of the command line, were it a path: a command may read or write it."""
         if " " not in self._ways:
             found = every_word(self.command.text) if self.command is not None else ()
-            resolved = [(word, self._real(word)) for word in found[:WORDS]]
+            resolved = [(word, located(self._root, word)) for word in found[:WORDS]]
             self._ways[" "] = self._spelled([*resolved, *((word, word) for word in found[WORDS:])])
         return self._ways[" "]
 
@@ -89,7 +98,7 @@ class Facts:
         ways: dict[str, None] = {}
         for written, real in pairs:
             home = os.path.expanduser(written) if written.startswith("~") else written
-            spellings = (written, home, os.path.normpath(written), real, self._root_slash + real)
+            spellings = (written, home, os.path.normpath(written), real, os.path.join(self._root, real))
             ways.update(dict.fromkeys(spellings))
         return list(ways)
 
@@ -99,33 +108,34 @@ class Facts:
             return list(texts(self._arguments))
         return [text for name in ("url", "uri", "host") for text in self.written(name)]
 
-    def _real(self, path: str) -> str:
-        if self._leads_straight(path):
-            return path
-        try:
-            real = os.path.realpath(os.path.join(self._root, path))
-        except (OSError, ValueError):  # too long, or with a NUL: in no workspace
-            return os.path.join(os.sep, path)
-        if real == self._root:
-            return "."
-        return real.removeprefix(self._root_slash)
 
-    def _leads_straight(self, path: str) -> bool:
-        """Whether a path is plainly below the workspace, without a link: most are, and this is quick to see."""
-        names = path.split("/")
-        if os.sep != "/" or not {"", ".", ".."}.isdisjoint(names):
-            return False
-        place = self._root
-        try:
-            for name in names:
-                place = f"{place}/{name}"
-                if stat.S_ISLNK(os.lstat(place).st_mode):
-                    return False
-        except FileNotFoundError:
-            return True
-        except (OSError, ValueError):
-            return False
+def located(root: str, path: str) -> str:
+    """Say where a path really leads: relative to the workspace, whose real path is `root`, if in it, else absolute."""
+    if _leads_straight(root, path):
+        return path
+    try:
+        real = os.path.realpath(os.path.join(root, path))
+    except (OSError, ValueError):  # too long, or with a NUL: in no workspace
+        return os.path.join(os.sep, path)
+    return "." if real == root else real.removeprefix(root.rstrip(os.sep) + os.sep)
+
+
+def _leads_straight(root: str, path: str) -> bool:
+    """Whether a path is plainly below the workspace, without a link: most are, and this is quick to see."""
+    names = path.split("/")
+    if os.sep != "/" or not {"", ".", ".."}.isdisjoint(names):
+        return False
+    place = root
+    try:
+        for name in names:
+            place = f"{place}/{name}"
+            if stat.S_ISLNK(os.lstat(place).st_mode):
+                return False
+    except FileNotFoundError:
         return True
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def texts(value: object) -> Iterator[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness_nb.safety.commands import INTERPRETERS, WRAPPERS, CommandLine, Segment, parsed
-from harness_nb.safety.facts import PLACES, texts
+from harness_nb.safety.facts import holds_path, texts
 from harness_nb.safety.permission import Verdict
 from harness_nb.seams import Call
 
@@ -80,7 +80,7 @@ def _first_words(line: CommandLine) -> str:
 
 def _files(call: Call, root: str) -> list[str]:
     """Where the paths that a call names really lead."""
-    named = [value for name, value in call.arguments.items() if PLACES.fullmatch(name)]
+    named = [value for name, value in call.arguments.items() if holds_path(name)]
     try:
         return [os.path.realpath(Path(root, text)) for value in named for text in texts(value)]
     except (OSError, ValueError):
@@ -89,7 +89,7 @@ def _files(call: Call, root: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What became of one call. `by` is `rule`, `granted`, `you`, `nobody`, `timeout`, `interrupted` or `refused before`."""
+    """What became of one call. `by` is `rule`, `granted`, `you`, `nobody`, `timeout`, `interrupted`, `superseded` or `refused before`."""
 
     tool: str
     arguments: str

@@ -76,16 +76,16 @@ def policy(
         facts = Facts(call, root or os.getcwd())  # noqa: PTH109 - quick
         rules = concerning(facts.name, facts.effects)
         if found := next((rule for rule in rules["deny"] if rule.fits(facts)), None):
-            return Verdict("deny", f"The rule {found.cited} forbids it.", str(found))
+            return _by_rule(found)
         if mode == "plan" and not _by_mode(mode, facts):
             return Verdict("deny", f"In mode `plan` only reading is allowed, and {_why(facts)}.", "mode plan")
         if found := next((rule for rule in rules["ask"] if rule.fits(facts)), None):
-            return Verdict("ask", f"The rule {found.cited} asks.", str(found))
+            return _by_rule(found)
         if found := _allowed(rules["allow"], facts):
-            return Verdict("allow", f"The rule {found.cited} allows it.", str(found))
+            return _by_rule(found)
         unclear = _unclear(facts, denied=bool(rules["deny"]), blind=blind)
         if _by_mode(mode, facts) and not unclear:
-            return Verdict("allow", f"Mode `{mode}` allows it.", f"mode {mode}")
+            return _allowed_by_mode(mode)
         why = unclear or f"Mode `{mode}` asks, since {_why(facts, rules['allow'])}."
         return Verdict("ask", why, f"mode {mode}")
 
@@ -115,6 +115,17 @@ def explained(policy: Policy, call: Call) -> str:
     verdict = policy(call)
     fate = {"allow": "would run without asking", "ask": "would ask", "deny": "would be denied"}
     return f"`{call.spec.name}` {fate[verdict.answer]}. {verdict.why}"
+
+
+@functools.lru_cache(maxsize=1024)
+def _by_rule(rule: Rule) -> Verdict:
+    does = {"allow": "allows it", "ask": "asks", "deny": "forbids it"}[rule.answer]
+    return Verdict(rule.answer, f"The rule {rule.cited} {does}.", str(rule))
+
+
+@functools.lru_cache
+def _allowed_by_mode(mode: Mode) -> Verdict:
+    return Verdict("allow", f"Mode `{mode}` allows it.", f"mode {mode}")
 
 
 def _by_mode(mode: Mode, facts: Facts) -> bool:

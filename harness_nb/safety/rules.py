@@ -28,7 +28,7 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
 from harness_nb.errors import UsageError
@@ -54,7 +54,7 @@ class Rule:
     answer: Ruling
     subject: str
     pattern: str = ""
-    source: str = field(default="", compare=False)
+    source: str = ""
 
     def __str__(self) -> str:
         return " ".join(part for part in (self.answer, self.subject, self.pattern) if part)
