@@ -78,7 +78,9 @@ def counting(encoding: str) -> Counter:
     Raises UsageError for another name, and for one whose vocabulary isn't on this machine.
     """
     if encoding not in ENCODINGS:
-        raise UsageError(f"No encoding is called `{encoding[:100]}`: write {', '.join(ENCODINGS)}.")
+        raise UsageError(
+            f"No encoding is called `{encoding[:100]}`: write {', '.join(ENCODINGS[:-1])} or {ENCODINGS[-1]}."
+        )
     if encoding == CHARACTERS:
         return Counter(())
     if vocabulary(encoding) is None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Literal
 
 from harness_nb.errors import UsageError
@@ -21,7 +20,7 @@ Source = Literal["configuration", "learnt", "model", "genai-prices", "unknown"]
 HEADROOM = 8_192
 """Tokens kept free for a reply, unless said otherwise; never more than a quarter of the window."""
 
-SPLIT = re.compile(r"gpt-([5-9]|\d\d)(?!.*chat)")
+SPLIT = re.compile(r"gpt-([5-9]|\d\d)")
 SPLIT_OUTPUT = 128_000
 """What of the window of these models is for output only: of 400,000 tokens, input can use 272,000."""
 
@@ -43,13 +42,10 @@ class Window:
 
     def __post_init__(self) -> None:
         """Refuse what can't be, in one sentence."""
-        for what, value in (
-            ("window", self.size),
-            ("headroom", self.headroom),
-            ("output limit", self.output),
-        ):
+        limits = {"A window": self.size, "A headroom": self.headroom, "An output limit": self.output}
+        for what, value in limits.items():
             if value < 0:
-                raise UsageError(f"A {what} of {value:,} tokens can't be: give a number above 0.")
+                raise UsageError(f"{what} of {value:,} tokens can't be: give a number above 0.")
         if not self.size and self.source == "configuration":
             raise UsageError("A window of 0 tokens holds nothing: give its size, or leave it out.")
         if self.size and self.headroom >= self.size:
@@ -99,10 +95,10 @@ def _sized(model: str, given: int | None, hint: int) -> tuple[int, Source]:
 
 def _listed(model: str) -> int:
     """Look a model up by its name, and by what stands for it in names such as `azure/gpt-4o`; 0 if it isn't there."""
-    if find_spec("genai_prices") is None:
+    try:
+        from genai_prices import Usage, calc_price
+    except ImportError:
         return 0
-    from genai_prices import Usage, calc_price
-
     vendor, colon, rest = model.partition(":")
     name = rest if colon and vendor in VENDORS else model
     provider = VENDORS.get(vendor, "") if colon else ""
