@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
+import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextvars import Context
 from typing import TYPE_CHECKING, TypeAlias
 
 from harness_nb.errors import HarnessError, UsageError
@@ -28,6 +31,19 @@ def running_shell() -> Shell | None:
 def in_kernel(shell: Shell | None) -> bool:
     """Say whether the shell is a kernel's, with a front end that shows more than text."""
     return shell is not None and hasattr(shell, "kernel")
+
+
+def answerable() -> Callable[[str], str] | None:
+    """Return `input` where a person can answer it; in a kernel, while the cell that this code belongs to is executed.
+
+    A front end drops what any other cell asks for, and the kernel would wait for ever.
+    """
+    parent = getattr(running_shell(), "get_parent", None)
+    if parent is None:
+        return input
+    at_work = not inspect.isbuiltin(builtins.input)  # a kernel puts its own there while a cell is executed
+    ours = parent() == Context().run(parent)  # without a context it is that of the cell being executed
+    return input if at_work and ours else None
 
 
 def user_variables() -> Mapping[str, object]:
