@@ -34,6 +34,7 @@ def words(text):
         ("a ';' '&&' \"|\" '$x' '`b`' '>'", ["a ; && | $x `b` >"]),
         ('a "\\$x \\" \\\\ \\n"', ['a $x " \\ \\n']),
         ("a ''", ["a "]),
+        ("git clean -fdx; git switch -c b; cat a*/b*", ["git clean -fdx", "git switch -c b", "cat a*/b*"]),
     ],
 )
 def test_plain_commands_are_read_as_a_shell_reads_them(text, commands):
@@ -90,6 +91,11 @@ def test_plain_commands_are_read_as_a_shell_reads_them(text, commands):
         ("git log --output=x", "git --output"),
         ("find . -delete", "find -delete"),
         ("sort -ox y", "sort -o"),
+        ("sort -rno x y", "sort -o"),
+        ("tar cIf x y", "tar -I"),
+        ("git clone -qu x y", "git -u"),
+        ("fd a -x b", "fd -x"),
+        ("cat */*/*", "many folders"),
     ],
 )
 def test_whatever_else_is_in_doubt(text, doubt):

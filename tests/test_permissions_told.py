@@ -75,9 +75,15 @@ def test_it_is_told_which_rule_decided_where_it_stands_and_why(shell, folder, ca
 Mode `edits` (harness_nb.toml). Reading and writing files in the workspace is allowed; everything else asks.
 
 Rules:
+  ask write,mutate harness_nb.toml   (built in)
+  ask write,mutate .git   (built in)
+  ask write,mutate .harness_nb   (built in)
+  ask write,mutate .envrc   (built in)
+  ask write,mutate jupyter_*config.*   (built in)
   deny read *.key   (harness_nb.toml line 3)
   allow shell git *   (%config)
   deny list_variables   (this session)
+What is denied of commands is a net, not a wall: other code that may run, in Python say, can do the same.
 
 The last 4 calls:
   read_file {"path":"my.key"}
@@ -139,6 +145,19 @@ def test_a_file_that_loosens_is_told_of_at_each_run(shell, folder, capsys, line)
     for _ in range(2):
         fates(shell, LOOK)
         assert capsys.readouterr().out.count(LOOSENED) == 1
+
+
+def test_a_mode_of_the_file_that_is_overruled_loosens_nothing(shell, folder, capsys):
+    (folder / "harness_nb.toml").write_text('[permissions]\nmode = "auto"\n')
+    ran(shell, "%config AgentMagics.mode = 'ask'")
+    fates(shell, LOOK)
+    assert LOOSENED not in capsys.readouterr().out
+
+
+def test_in_mode_auto_no_rule_is_built_in(shell, folder, capsys):
+    assert "(built in)" in told(shell, capsys)
+    ran(shell, "%config AgentMagics.mode = 'auto'")
+    assert "There are no rules." in told(shell, capsys)
 
 
 @pytest.mark.parametrize("line", ["", 'mode = "plan"', 'rules = ["deny shell ls", "ask read *.key"]'])

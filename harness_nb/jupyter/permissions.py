@@ -5,8 +5,12 @@ from __future__ import annotations
 from harness_nb.jupyter.session import Session, defaults
 from harness_nb.jupyter.words import one_line, visible
 from harness_nb.safety.grants import Judgement
-from harness_nb.safety.permission import MODES
+from harness_nb.safety.permission import MODES, built_in
 from harness_nb.safety.rulefile import NAME, permissions
+from harness_nb.safety.rules import rules
+
+NET = "What is denied of commands is a net, not a wall: other code that may run, in Python say, can do the same."
+"""What holds of every rule that denies commands or paths."""
 
 LAST = 20
 """Most calls that are told of."""
@@ -21,12 +25,16 @@ def permissions_told(session: Session) -> str:
     chosen = ((session.mode, "this session"), (defaults.mode, "%config"), (file.mode, NAME))
     mode, source = next(((mode, f" ({source})") for mode, source in chosen if mode), ("ask", ""))
     lines = [f"Mode `{mode}`{source}. {MODES[mode]}"]
-    rules = [
-        *(f"{rule}   ({rule.source})" for rule in file.rules),
-        *(f"{rule}   (%config)" for rule in defaults.rules),
-        *(f"{rule}   (this session)" for rule in session.rules),
-    ]
-    lines += ["", "Rules:", *(f"  {visible(rule)}" for rule in rules)] if rules else ["There are no rules."]
+    known = (
+        *built_in(mode),
+        *file.rules,
+        *rules(defaults.rules, "%config"),
+        *rules(session.rules, "this session"),
+    )
+    told = [f"  {visible(f'{rule}   ({rule.source})')}" for rule in known]
+    lines += ["", "Rules:", *told] if told else ["There are no rules."]
+    if any(rule.answer == "deny" and rule.pattern for rule in known):
+        lines.append(NET)
     held = session.approvals
     if held.granted:
         lines += [

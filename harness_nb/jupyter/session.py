@@ -261,7 +261,7 @@ class _Work:
         self._agent = agent
         self._message = message
         self._variables = ask.variables
-        self._loosened = permissions().loosens
+        self._loosened = permissions().loosens(self.mode or defaults.mode)
         self._run = Run(transcript, self._hear)
         self._loop: asyncio.AbstractEventLoop | None = None
 

@@ -20,6 +20,10 @@ DEEPEST = 20
 MARKS = frozenset(" \t\n;&|()<>")
 """What ends a word."""
 
+WILD = re.compile(r"[*?[]")
+WILDEST = 2
+"""Most parts of a path with `*`, `?` or `[` that are followed: more may lead through a whole disk."""
+
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^]]*\])?\+?=")
 HARMLESS = re.compile(r"(\d?>&\d|\d?>>?[ \t]*/dev/null|<[ \t]*/dev/null)(?=[ \t\n;&|)]|$)")
 REDIRECT = re.compile(r"\d*(&>>?|<<<|<<-?|<>|<&|>>|>\||>&|[<>])|&>>?")
@@ -34,32 +38,61 @@ KEYWORDS = _names(
     "! [[ case coproc do done elif else esac fi for function if in select then time until while { }"
 )
 WRAPPERS = _names(
-    "alias ash bash builtin busybox chroot command dash doas docker env eval exec find fish flock ionice ksh nice nohup "
-    "nsenter parallel podman pwsh script setsid sh ssh stdbuf strace su sudo systemd-run taskset time timeout trap "
-    "unshare watch xargs zsh"
+    "alias ash at bash batch builtin busybox bwrap chroot chrt command csh dash dbus-run-session doas docker entr env "
+    "eval exec expect faketime fakeroot find firejail fish flock gdb hyperfine ionice ksh linux32 linux64 ltrace mksh "
+    "nice nohup nsenter numactl parallel perf pkexec podman prlimit proot pwsh rlwrap run-parts runuser screen script "
+    "setarch setpriv setsid sh source ssh stdbuf strace su sudo systemd-run taskset tcsh time timeout tmux trap "
+    "unbuffer unshare valgrind watch xargs xvfb-run zsh ."
 )
 """Commands that start the command their arguments name: rules that deny look at all the line's words."""
 
 INTERPRETERS = _names(
-    "awk bun deno gawk ipython jq lua make node npm npx perl php pip pipx python python3 ruby sed tclsh uv uvx vim"
+    "awk bun deno ed emacs gawk ghci ipython irb java jq julia less lua make man mawk more mysql nano node "
+    "nodejs npm npx osascript perl php pip pipx poetry psql pypy python r rscript ruby sed sqlite tclsh uv uvx "
+    "vi view vim"
 )
 """Commands that run what their arguments say: too much to allow by their name alone."""
 
+BROAD = _names("apt aws az brew cargo conda dnf gcloud gh git go hg kubectl svn systemctl terraform")
+"""Commands that are many: too much to allow without the subcommand."""
+
 STARTERS: dict[str, tuple[str, ...]] = {
+    "curl": (
+        *("--config", "--cookie-jar", "--dump-header", "--output", "--output-dir", "--remote-name"),
+        *("--trace", "-D", "-K", "-O", "-c", "-o"),
+    ),
+    "fd": ("--exec", "--exec-batch", "-X", "-x"),
     "find": ("-delete", "-exec", "-execdir", "-fls", "-fprint", "-fprint0", "-fprintf", "-ok", "-okdir"),
     "git": (
         *("--exec", "--ext-diff", "--extcmd", "--open-files-in-pager", "--output", "--receive-pack"),
-        *("--textconv", "--tool", "--upload-pack", "-O", "-x"),
+        *("--template", "--textconv", "--tool", "--upload-pack"),
     ),
+    "git archive": ("-o",),
+    "git clone": ("--config", "-c", "-u"),
+    "git grep": ("-O",),
+    "git rebase": ("-x",),
     "rg": ("--hostname-bin", "--pre"),
-    "rsync": ("--rsh", "-e"),
+    "rsync": ("--rsh", "--rsync-path", "-e"),
     "sort": ("--compress-program", "--output", "-o"),
-    "tar": ("--checkpoint-action", "--rsh-command", "--to-command", "--use-compress-program", "-I"),
+    "split": ("--filter",),
+    "tar": (
+        *("--checkpoint-action", "--info-script", "--new-volume-script", "--rmt-command", "--rsh-command"),
+        *("--to-command", "--use-compress-program", "-F", "-I"),
+    ),
+    "wget": ("--output-document", "--output-file", "--use-askpass", "-O", "-o"),
+    "zip": ("--unzip-command", "-TT"),
 }
-"""Options with which a harmless-looking command starts another program, or writes a file."""
+"""Options with which a harmless-looking command, or subcommand of git, starts another program or writes a file."""
 
-GIT_STARTERS = _names("bisect config difftool filter-branch mergetool submodule")
+GIT_STARTERS = _names(
+    "bisect config difftool filter-branch for-each-repo hook instaweb mergetool send-email submodule"
+)
 """Subcommands of git that start what they are told to, or set what later ones will."""
+
+
+def program(word: str) -> str:
+    """Name the program that the first word of a command starts, without its folder and version."""
+    return re.sub(r"[\d.]+$", "", word.rpartition("/")[2].casefold()) or word
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +144,19 @@ def loose_words(text: str) -> tuple[list[str], ...]:
     bare = re.sub(r"\\\n|['\"\\]", "", text)
     spaced = re.sub(r"\\\n|['\"\\]", " ", text)
     fine = r"[\s;&|()<>`${}=,!:@\[\]]+"
-    return bare.split(), re.split(fine, bare), re.split(fine, spaced)
+    glued = [word[2:] for word in bare.split() if re.match(r"-\w.", word)]  # as in `-fNAME`
+    return bare.split(), re.split(fine, bare), re.split(fine, spaced), glued
 
 
 @functools.lru_cache(maxsize=16)
 def every_word(text: str) -> tuple[str, ...]:
     """Each word that a shell might see in a text, once."""
     return tuple(dict.fromkeys(word for words in loose_words(text) for word in words))
+
+
+def wildcards(word: str) -> int:
+    """Count the parts of a path that a shell would look up."""
+    return sum(WILD.search(part) is not None for part in word.split("/"))
 
 
 @dataclass(slots=True)
@@ -245,7 +284,10 @@ class _Reader:
                 if mark in "*?[" or (mark == "~" and (self.at - 1 == start or made[-1:] in (["="], [":"]))):
                     exact = False
                 made.append(mark)
-        return "".join(made), exact
+        word = "".join(made)
+        if not exact and wildcards(word) > WILDEST:
+            self.doubt("it holds a pattern for many folders")
+        return word, exact
 
     def _until_quote(self) -> str:
         end = self.text.find("'", self.at)
@@ -302,15 +344,21 @@ def _odd(segment: Segment) -> str:
         return f"`{command}` is part of a shell program"
     if not command or not command.isascii() or any(mark.isspace() for mark in command):
         return "the name of a command is not plain"
-    name = command.rpartition("/")[2]
-    if name == "git" and len(segment.words) > 1 and segment.words[1].startswith("-"):
+    name, arguments = program(command), segment.words[1:]
+    if name == "git" and arguments[:1] and arguments[0].startswith("-"):
         return "options before its subcommand can make git start other programs"
-    if name == "git" and segment.words[1:2] and segment.words[1] in GIT_STARTERS:
-        return f"`git {segment.words[1]}` can make git start other programs"
-    for word in segment.words[1:]:
-        option = word.partition("=")[0]
-        for known in STARTERS.get(name, ()):
-            short = len(known) == 2 and word.startswith(known)
-            if short or option == known or (len(option) > 3 and known.startswith(option)):
-                return f"`{name} {known}` can start other programs or write files"
-    return ""
+    if name == "git" and arguments[:1] and arguments[0] in GIT_STARTERS:
+        return f"`git {arguments[0]}` can make git start other programs"
+    options = STARTERS.get(name, ()) + STARTERS.get(" ".join((name, *arguments[:1])), ())
+    if name == "tar" and arguments[:1]:
+        arguments = (f"-{arguments[0].lstrip('-')}", *arguments)  # its first word may do without the dash
+    found = next((known for known in options if any(_gives(word, known) for word in arguments)), "")
+    return f"`{name} {found}` can start other programs or write files" if found else ""
+
+
+def _gives(word: str, option: str) -> bool:
+    """Whether a word gives this option, shortened or among other letters as it may be."""
+    if len(option) == 2:
+        return word.startswith("-") and not word.startswith("--") and option[1] in word
+    name = word.partition("=")[0]
+    return name == option or (len(name) > 3 and option.startswith(name))

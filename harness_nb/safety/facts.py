@@ -1,16 +1,19 @@
 """What rules and policies look at in one call: its tool, its effects, its command line, and where its paths really lead."""
 
-# ruff: noqa: PTH111, PTH117, PTH118 - this runs for every call, and `os.path` is ten times as fast as `pathlib`
+# ruff: noqa: PTH111, PTH112, PTH117, PTH118, PTH207 - this runs for every call, and `os.path` is ten times as fast as `pathlib`
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import glob
+import itertools
 import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from harness_nb.safety.commands import CommandLine, every_word, parsed
+from harness_nb.safety.commands import WILD, WILDEST, CommandLine, every_word, parsed, wildcards
 from harness_nb.seams import Call
 
 PLACES = re.compile(
@@ -25,8 +28,14 @@ def holds_path(argument: str) -> bool:
     return PLACES.fullmatch(argument) is not None
 
 
+LONGEST = 4_096
+"""Most characters of a path."""
+
 WORDS = 500
 """Most words of a command line whose links are followed; more are compared as written."""
+
+FEW = 8
+"""Most folders named in a command line that its words are looked for in."""
 
 
 class Facts:
@@ -80,19 +89,34 @@ class Facts:
         return list(texts(self._arguments[name])) if name in self._arguments else []
 
     def paths(self, name: str = "") -> list[str]:
-        """Every way to write the paths of one argument, or of all."""
+        """Every way to write the paths of one argument, or of all; where none is known to be one, all texts."""
         if name not in self._ways:
-            pairs = [pair for place, found in self._places.items() if name in {"", place} for pair in found]
+            places = self._places
+            pairs = [pair for place, found in places.items() if name in {"", place} for pair in found]
+            if not places and not name:  # any text may be a path, as far as is known
+                short = [text for text in texts(self._arguments) if len(text) <= LONGEST]
+                pairs = [(text, located(self._root, text)) for text in short]
             self._ways[name] = self._spelled(pairs)
         return self._ways[name]
 
     def words(self) -> list[str]:
-        """Every way to write each word of the command line, were it a path: a command may read or write it."""
+        """Every way to write what a word of the command line may mean, were it a path, also in a folder that the line names."""
         if " " not in self._ways:
             found = every_word(self.command.text) if self.command is not None else ()
-            resolved = [(word, located(self._root, word)) for word in found[:WORDS]]
-            self._ways[" "] = self._spelled([*resolved, *((word, word) for word in found[WORDS:])])
+            known = [(word, located(self._root, word)) for word in found[:WORDS]]
+            folders = {real: None for _, real in known if os.path.isdir(os.path.join(self._root, real))}
+            inner = [os.path.join(top, word) for top in [*folders][:FEW] for word in found[:WORDS]]
+            meant = [(name, located(self._root, name)) for name in self._expanded((*found[:WORDS], *inner))]
+            as_written = ((word, word) for word in (*found[WORDS:], *inner))
+            self._ways[" "] = self._spelled([*known, *meant, *as_written])
         return self._ways[" "]
+
+    def _expanded(self, words: Iterable[str]) -> Iterator[str]:
+        """What the shell may put in place of words with `*`, `?` or `[`."""
+        for word in itertools.islice((word for word in words if WILD.search(word)), FEW * FEW):
+            if wildcards(word) <= WILDEST:
+                with contextlib.suppress(OSError, ValueError):
+                    yield from itertools.islice(glob.iglob(word, root_dir=self._root), WORDS)
 
     def _spelled(self, pairs: Iterable[tuple[str, str]]) -> list[str]:
         ways: dict[str, None] = {}
@@ -111,6 +135,8 @@ class Facts:
 
 def located(root: str, path: str) -> str:
     """Say where a path really leads: relative to the workspace, whose real path is `root`, if in it, else absolute."""
+    if path.startswith("~"):  # a tool may take it for the home, as a shell does
+        path = os.path.expanduser(path)
     if _leads_straight(root, path):
         return path
     try:

@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from harness_nb.safety.commands import INTERPRETERS, WRAPPERS, CommandLine, Segment, parsed
+from harness_nb.safety.commands import BROAD, INTERPRETERS, WRAPPERS, CommandLine, Segment, parsed, program
 from harness_nb.safety.facts import holds_path, texts
 from harness_nb.safety.permission import Verdict
-from harness_nb.seams import Call
+from harness_nb.seams import Call, ToolSpec
 
 HISTORY = 200
 """How many judgements a session remembers."""
@@ -44,6 +44,7 @@ class Scope:
     """What "for this session" may cover, and the words it is offered with.
 
     `value` is the fingerprint of the arguments, the first words of a command, or the file, by `kind`.
+    `tool` is the SHA-256 of all that is known of the tool: one that becomes another by the same name is not covered.
     """
 
     kind: Literal["arguments", "command", "file", "tool"]
@@ -54,17 +55,23 @@ class Scope:
 
 def scopes_of(call: Call, root: str = ".") -> tuple[Scope, ...]:
     """Return what a person could allow at once with this call, narrowest first."""
-    tool = call.spec.name
+    name, tool = call.spec.name, _definition(call.spec)
     found = [
-        Scope("arguments", tool, fingerprint(call), f"`{tool}` with exactly these arguments"),
-        Scope("tool", tool, "", f"every call of `{tool}`"),
+        Scope("arguments", tool, fingerprint(call), f"`{name}` with exactly these arguments"),
+        Scope("tool", tool, "", f"every call of `{name}`"),
     ]
+    files = _files(call, root)
     if isinstance(line := call.arguments.get("command"), str):
-        if words := _first_words(parsed(line)):
-            found.insert(1, Scope("command", tool, words, f"`{tool}` commands that start with `{words}`"))
-    elif len(files := _files(call, root)) == 1:
-        found.insert(1, Scope("file", tool, files[0], f"`{tool}` on `{files[0]}`"))
+        if not files and (words := _first_words(parsed(line))):
+            found.insert(1, Scope("command", tool, words, f"`{name}` commands that start with `{words}`"))
+    elif len(files) == 1:
+        found.insert(1, Scope("file", tool, files[0], f"`{name}` on `{files[0]}`"))
     return tuple(found)
+
+
+def _definition(spec: ToolSpec) -> str:
+    known = (spec.name, spec.description, sorted(spec.effects), spec.input_schema)
+    return hashlib.sha256(json.dumps(known, sort_keys=True, default=repr).encode()).hexdigest()
 
 
 def _first_words(line: CommandLine) -> str:
@@ -72,10 +79,12 @@ def _first_words(line: CommandLine) -> str:
     if line.doubt or len(line.segments) != 1:
         return ""
     words = line.segments[0].words
-    if words[0].rpartition("/")[2] in WRAPPERS | INTERPRETERS or any(mark.isspace() for mark in words[0]):
+    name = program(words[0])
+    if name in WRAPPERS | INTERPRETERS or any(mark.isspace() for mark in words[0]):
         return ""
-    both = len(words) > 1 and line.segments[0].fixed > 1 and SUBCOMMAND.fullmatch(words[1])
-    return " ".join(words[:2] if both else words[:1])
+    if len(words) > 1 and line.segments[0].fixed > 1 and SUBCOMMAND.fullmatch(words[1]):
+        return " ".join(words[:2])
+    return words[0] if name not in BROAD else ""
 
 
 def _files(call: Call, root: str) -> list[str]:
@@ -154,13 +163,14 @@ class Approvals:
         A rule that asks is answered by a grant that was given in the face of that rule, or for exactly
         these arguments; any other grant answers only the mode.
         """
-        seal = ""
+        if not self.granted:
+            return ""
+        tool, seal = _definition(call.spec), fingerprint(call)
         usable = []
         for scope, rule in self.granted.items():
-            if scope.tool != call.spec.name:
+            if scope.tool != tool:
                 continue
             if scope.kind == "arguments":
-                seal = seal or fingerprint(call)
                 if scope.value == seal:
                     return scope.text
             elif verdict.rule == rule or verdict.rule.startswith("mode "):
@@ -170,11 +180,13 @@ class Approvals:
     def _covering(self, call: Call, usable: list[Scope]) -> str:
         if whole := next((scope for scope in usable if scope.kind == "tool"), None):
             return whole.text
+        files = _files(call, self._root)
         if isinstance(line := call.arguments.get("command"), str):
             command = parsed(line)
+            if files:  # a command that runs elsewhere is another command
+                return ""
             found = [_starting(usable, segment) for segment in command.segments]
             return found[0] if found and all(found) and not command.doubt else ""
-        files = _files(call, self._root)
         covered = {scope.value: scope.text for scope in usable if scope.kind == "file"}
         return covered[files[0]] if files and all(file in covered for file in files) else ""
 

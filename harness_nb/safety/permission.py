@@ -31,10 +31,15 @@ MODES: dict[Mode, str] = {
     "auto": "Everything is allowed that no rule asks about or denies: for sandboxes that can be thrown away.",
 }
 
-GUARDED = read_rules(
-    (f"ask write,mutate {name}" for name in ("harness_nb.toml", ".git", ".harness_nb", ".envrc")), "built in"
-)
+GUARDED_NAMES = "harness_nb.toml", ".git", ".harness_nb", ".envrc", "jupyter_*config.*"
+
+GUARDED = read_rules((f"ask write,mutate {name}" for name in GUARDED_NAMES), "built in")
 """Writing these asks even where writing is allowed: they decide what the agent may do, or are run by other tools."""
+
+
+def built_in(mode: Mode) -> tuple[Rule, ...]:
+    """Return the rules that hold in a mode without anybody's writing them."""
+    return GUARDED if mode != "auto" else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +68,10 @@ def policy(
         raise UsageError(f"There is no mode `{mode}`; choose from {', '.join(MODES)}.")
     known = read_rules(rules)
     root = os.path.realpath(workspace) if workspace is not None else None
-    guards = GUARDED if mode != "auto" else ()
 
     @functools.lru_cache(maxsize=256)
     def concerning(name: str, effects: frozenset[str]) -> dict[Ruling, list[Rule]]:
-        found = [rule for rule in (*known, *guards) if rule.concerns(name, effects)]
+        found = [rule for rule in (*built_in(mode), *known) if rule.concerns(name, effects)]
         return {ruling: [rule for rule in found if rule.answer == ruling] for ruling in SEVERITY}
 
     blind = any(rule.answer == "deny" and rule.about_effects for rule in known)
@@ -86,8 +90,9 @@ def policy(
         unclear = _unclear(facts, denied=bool(rules["deny"]), blind=blind)
         if _by_mode(mode, facts) and not unclear:
             return _allowed_by_mode(mode)
-        why = unclear or f"Mode `{mode}` asks, since {_why(facts, rules['allow'])}."
-        return Verdict("ask", why, f"mode {mode}")
+        if unclear:
+            return Verdict("ask", unclear, "in doubt")
+        return Verdict("ask", f"Mode `{mode}` asks, since {_why(facts, rules['allow'])}.", f"mode {mode}")
 
     return judge
 

@@ -30,10 +30,10 @@ class Permissions:
     mode: Mode | None = None
     rules: tuple[Rule, ...] = ()
 
-    @property
-    def loosens(self) -> bool:
-        """Whether the file lets more happen than is allowed without it: a person should be told, once."""
-        return self.mode in {"edits", "auto"} or any(rule.answer == "allow" for rule in self.rules)
+    def loosens(self, chosen: Mode | None = None) -> bool:
+        """Tell whether the file lets more happen than is allowed without it, where a person has `chosen` a mode or not."""
+        by_mode = chosen is None and self.mode in {"edits", "auto"}
+        return by_mode or any(rule.answer == "allow" for rule in self.rules)
 
 
 def permissions(folder: str | Path = ".") -> Permissions:

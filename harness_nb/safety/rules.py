@@ -32,7 +32,15 @@ from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
 from harness_nb.errors import UsageError
-from harness_nb.safety.commands import WRAPPERS, CommandLine, Segment, loose_words, parsed
+from harness_nb.safety.commands import (
+    INTERPRETERS,
+    WRAPPERS,
+    CommandLine,
+    Segment,
+    loose_words,
+    parsed,
+    program,
+)
 from harness_nb.safety.facts import Facts
 from harness_nb.seams import Effect
 
@@ -100,7 +108,7 @@ class Rule:
             return _all_match(self.pattern, facts.meant())
         paths = facts.paths()
         near = any(_within(self.pattern, path) for path in paths)
-        return near or any(_looks_like(self.pattern, text) for text in facts.texts(paths=not paths))
+        return near or any(_looks_like(self.pattern, text) for text in facts.texts(paths=not facts.places))
 
     def allows(self, segment: Segment, facts: Facts) -> bool:
         """Tell whether a rule that allows and concerns the tool allows this one command of its command line."""
@@ -138,7 +146,7 @@ def rule(text: str, source: str = "") -> Rule:
         )
     pattern = pattern.strip()
     try:
-        _glob(pattern)
+        _glob(pattern), _glob(subject)
     except re.error:
         raise UsageError(f"The rule `{text}`{where} has brackets that say nothing.") from None
     if NAMED.match(pattern):
@@ -181,7 +189,7 @@ def _within(pattern: str, path: str) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _path_glob(pattern: str) -> re.Pattern[str]:
-    glob = _loose_glob(_as_path(pattern))
+    glob = _loose_glob(_as_path(pattern).removesuffix("/**"))
     above = "" if "/" in pattern else "(?:.*/)?"
     return re.compile(f"{above}(?:{glob.pattern})(?:/.*)?", glob.flags)
 
@@ -230,7 +238,8 @@ def _same_word(pattern: str, word: str) -> bool:
 def _may_start(pattern: str, line: CommandLine) -> bool:
     """Whether a command line starts, or may start, what a rule that asks or denies says."""
     wanted = _loose_globs(pattern)
-    if line.doubt or any(_name(segment.words[0]) in WRAPPERS for segment in line.segments):
+    names = {program(segment.words[0]) for segment in line.segments}
+    if line.doubt or not names.isdisjoint(WRAPPERS | INTERPRETERS):
         return any(_in_order(wanted, words) for words in loose_words(line.text))
     return any(
         _in_order(wanted[:1], segment.words[:1]) and _in_order(wanted[1:], segment.words[1:])

@@ -24,7 +24,7 @@ ALLOWED = [
         "allow shell sort *",
     ),
     *("allow shell tar *", "allow shell head *", "allow shell wc *", "allow shell true", "allow shell cd *"),
-    "allow shell pri[n]tf *",
+    *("allow shell pri[n]tf *", "allow shell split *"),
 ]
 """A trusting person's rules; none of them is about `touch`, by which each spelling makes a file called `owned`."""
 
@@ -120,6 +120,24 @@ WITH_TOUCH = [
     "tar -cf /dev/null notes --checkpoint=1 --checkpoint-action=exec='touch owned'",
     "tar -cf out.tar -I 'touch owned;cat' notes",
     "tar --use-comp='touch owned;cat' -cf out.tar notes",
+    "tar -cI 'touch owned;cat' -f out.tar notes",
+    "tar cIf 'touch owned;cat' out.tar notes",
+    "tar -cML 10 -F 'touch owned; false' -f out.tar .git",
+    "git clone -q -u 'touch owned; git-upload-pack' . copy",
+    "git clone -qu 'touch owned; git-upload-pack' . copy",
+    "git clone -c core.sshCommand='touch owned' ssh://localhost/x copy",
+    "git rebase -qx 'touch owned' --root",
+    "split --filter='touch owned' notes",
+    # commands that start others, of which there is no end
+    "chrt -o 0 touch owned",
+    "csh -c 'touch owned' || tcsh -c 'touch owned' || sh -c 'touch owned'",
+    "setpriv touch owned",
+    "prlimit touch owned",
+    "script -qc 'touch owned' /dev/null",
+    "python3 -c \"import os; os.system('touch owned')\"",
+    "awk 'BEGIN { system(\"touch owned\") }'",
+    "perl -e 'system(\"touch owned\")'",
+    "sed -n '1e touch owned' notes",
 ]
 
 WITHOUT_TOUCH = [
@@ -139,6 +157,8 @@ WITHOUT_TOUCH = [
     "sort -o owned notes",
     "sort -oowned notes",
     "sort --outp owned notes",
+    "sort -ro owned notes",
+    "git archive -o owned HEAD",
     "find . -maxdepth 0 -fprint owned",
     "cp notes owned",
     "echo x | tee owned",
@@ -166,6 +186,7 @@ def shell(command: str) -> str:
 def workspace(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    monkeypatch.setenv("EMAIL", "me@example.org")
     (tmp_path / "notes").write_text("b\na\n")
     for line in ("init -q", "add notes", "-c user.name=n -c user.email=e@e commit -qm first"):
         subprocess.run(["git", *line.split()], check=True)
@@ -182,6 +203,48 @@ def test_no_spelling_runs_what_no_rule_allows(workspace, command):
     result = dispatched(command, policy("ask", ALLOWED))
     assert not (workspace / "owned").exists()
     assert result.is_error
+
+
+SECRETS = [
+    *("cat .env", "cat .en?", "cat .e*", "cat .??*", "cat ./x/../.env", "cat [.].env .[e]nv", "cat -- .env"),
+    *(
+        "grep -f.env x",
+        "cat < .env",
+        "cat $PWD/.env",
+        "cat .e''nv",
+        "cat s*/key",
+        "cat */key",
+        "cat secret[s]/key",
+    ),
+    *(
+        "cd secrets && cat key",
+        "cd x/../secrets; cat key",
+        "cd ./s*; cat k*",
+        "git -C secrets diff --no-index key x",
+    ),
+    *(
+        "tar -C secrets -cf out.tar key",
+        "ls secrets",
+        "grep -r . secrets",
+        "cp -r secrets copy",
+        "cat */../secrets/k*",
+    ),
+    *("cat link", "cat lin?", "cd there && cat key", "cat /*/*/*/*/key"),
+]
+
+
+@pytest.mark.parametrize("command", SECRETS)
+def test_no_spelling_reads_what_a_rule_denies(workspace, command):
+    (workspace / "secrets").mkdir()
+    (workspace / "x").mkdir()
+    for name in (".env", "secrets/key"):
+        (workspace / name).write_text("SECRET\n")
+    (workspace / "link").symlink_to(".env")
+    (workspace / "there").symlink_to("secrets")
+    denied = ["deny read .env", "deny read secrets/**"]
+    for judge in (policy("ask", [*denied, *ALLOWED, "allow shell grep *"]), policy("auto", denied)):
+        assert judge(shell_call(command)).answer != "allow"
+    assert policy("auto", denied)(shell_call("cat notes no*")).answer == "allow"
 
 
 @pytest.mark.parametrize("command", WITH_TOUCH)
