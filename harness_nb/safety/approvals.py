@@ -17,7 +17,7 @@ import json
 import uuid
 from collections import Counter
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import cast
 
 from harness_nb.errors import RunStop
@@ -57,54 +57,28 @@ def permitted(
     ApprovalDecided events, also when the run is stopped meanwhile.
     """
     held = approvals if approvals is not None else Approvals()
+    asking = _Asking(policy, ask, held, timeout)
 
     async def gate(call: Call, run: Run, proceed: Proceed[Call, ToolResult]) -> ToolResult:
-        verdict = policy(call)
-        text = canonical(call.arguments)
+        verdict, text = policy(call), canonical(call.arguments)
         if verdict.answer == "deny":
             held.note(Judgement.of(call, verdict, allowed=False, by="rule", text=text))
             return refused(call.id, _denied(call, verdict.why, NO_WAY_ROUND))
-        if verdict.answer == "ask":
-            if scope := held.covering(call, verdict):
-                held.note(Judgement.of(call, verdict, allowed=True, by="granted", scope=scope))
-            else:
-                decided = await _decided(call, fingerprint(call, text), verdict, run)
-                if isinstance(decided, ToolResult):
-                    return decided
-                call, text = decided, canonical(decided.arguments)
+        scope = held.covering(call, verdict) if verdict.answer == "ask" else ""
+        if verdict.answer == "allow" or scope:
+            by = "granted" if scope else "rule"
+            held.note(Judgement.of(call, verdict, allowed=True, by=by, scope=scope, text=text))
         else:
-            held.note(Judgement.of(call, verdict, allowed=True, by="rule", text=text))
+            decided = await asking.decided(call, verdict, run)
+            if isinstance(decided, ToolResult):
+                return decided
+            call, text = decided, canonical(decided.arguments)
         passed = cast("dict[str, tuple[str, str]]", run.state.setdefault(unchanged, {}))
         passed[call.id] = call.spec.name, text
         try:
             return await proceed(call)
         finally:
             passed.pop(call.id, None)
-
-    async def _decided(call: Call, seal: str, verdict: Verdict, run: Run) -> Call | ToolResult:
-        """Ask about a call; return what may run in its place, or why nothing may."""
-        refusals = cast("Counter[str]", run.state.setdefault(permitted, Counter()))
-        if refusals[seal] >= REFUSALS:
-            held.note(Judgement.of(call, verdict, allowed=False, by="refused before"))
-            return refused(call.id, _denied(call, f"This same call was refused {REFUSALS} times.", GIVE_UP))
-        copy = replace(call, arguments=json.loads(json.dumps(call.arguments)))
-        scopes = tuple(scope.text for scope in held.scopes(copy))
-        question = Question(uuid.uuid4().hex[:12], copy, verdict, seal, scopes, await _preview(copy))
-        answer = await _answered(question, run, ask, held, timeout)
-        if answer.allowed and fingerprint(call) != seal:
-            answer = question.deny("Its arguments changed while the question was open.", by="nobody")
-        final, answer = _judged_again(question, answer, policy)
-        scope = held.grant(copy, final, verdict, answer.scope) if answer.allowed else ""
-        run.emit(_event(question, replace(answer, scope=scope)))
-        held.note(
-            Judgement.of(
-                final, verdict, allowed=answer.allowed, by=answer.by, scope=scope, reason=answer.reason
-            )
-        )
-        if answer.allowed:
-            return final
-        refusals[seal] += 1
-        return refused(call.id, _refusal(call, answer, verdict))
 
     return gate
 
@@ -119,6 +93,83 @@ async def unchanged(call: Call, run: Run, proceed: Proceed[Call, ToolResult]) ->
     return await proceed(call)
 
 
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """How a call comes to be decided that the policy asks about and no grant covers."""
+
+    policy: Policy
+    ask: Approver
+    held: Approvals
+    timeout: float | None
+
+    async def decided(self, call: Call, verdict: Verdict, run: Run) -> Call | ToolResult:
+        """Ask about a call; return what may run in its place, or why nothing may."""
+        seal = fingerprint(call)
+        refusals = cast("Counter[str]", run.state.setdefault(permitted, Counter()))
+        if refusals[seal] >= REFUSALS:
+            self.held.note(Judgement.of(call, verdict, allowed=False, by="refused before"))
+            return refused(call.id, _denied(call, f"This same call was refused {REFUSALS} times.", GIVE_UP))
+        copy = replace(call, arguments=json.loads(json.dumps(call.arguments)))
+        scopes = tuple(scope.text for scope in self.held.scopes(copy))
+        question = Question(uuid.uuid4().hex[:12], copy, verdict, seal, scopes, await _preview(copy))
+        answer = await self._answered(question, run)
+        if answer.allowed and {fingerprint(call), fingerprint(copy)} != {seal}:
+            answer = question.deny("Its arguments changed while the question was open.", by="nobody")
+        final, answer = self._judged_again(question, answer)
+        scope = self.held.grant(copy, final, verdict, answer.scope) if answer.allowed else ""
+        run.emit(_event(question, replace(answer, scope=scope)))
+        allowed, by, reason = answer.allowed, answer.by, answer.reason
+        self.held.note(Judgement.of(final, verdict, allowed=allowed, by=by, scope=scope, reason=reason))
+        if allowed:
+            return final
+        refusals[seal] += 1
+        return refused(call.id, _refusal(call, answer, verdict))
+
+    async def _answered(self, question: Question, run: Run) -> Answer:
+        """Put the question; an answer comes back whatever the approver does, unless the run is stopped."""
+        call, verdict = question.call, question.verdict
+        effects = tuple(sorted(call.spec.effects))
+        run.emit(
+            ApprovalAsked(
+                question.id, _as_asked(call), effects, verdict.why, question.scopes, question.preview
+            )
+        )
+        limit = asyncio.timeout(self.timeout)
+        try:
+            async with limit:
+                answer = await self.ask(question, run)
+        except (asyncio.CancelledError, KeyboardInterrupt, RunStop) as stop:
+            words = str(stop) or "The run was stopped while the question was open."
+            run.emit(_event(question, question.deny(words, by="interrupted")))
+            self.held.note(Judgement.of(call, verdict, allowed=False, by="interrupted"))
+            raise
+        except Exception as fault:  # noqa: BLE001 - whatever keeps a question from being answered, the answer is no
+            if isinstance(fault, TimeoutError) and limit.expired():
+                return question.deny(f"Nobody answered within {self.timeout:g} s.", by="timeout")
+            return question.deny(
+                f"The question could not be put: {type(fault).__name__}: {fault}", by="nobody"
+            )
+        if not isinstance(answer, Answer):  # an approver is the user's code
+            return question.deny("The answer could not be read.", by="nobody")  # type: ignore[unreachable]
+        if answer.allowed and answer.fingerprint != question.fingerprint:
+            return question.deny("The answer was for another call.", by="nobody")
+        return answer
+
+    def _judged_again(self, question: Question, answer: Answer) -> tuple[Call, Answer]:
+        """Return the call as it would run, and the answer that holds: rules may deny what was edited, or has become of a path."""
+        if not answer.allowed:
+            return question.call, answer
+        call = question.call
+        if answer.edited is not None:
+            call = replace(call, arguments=json.loads(json.dumps(answer.edited)))
+        verdict = self.policy(call)
+        if verdict.answer == "deny":
+            return call, replace(
+                answer, allowed=False, by="rule", scope="", reason=f"As it stands now: {verdict.why}"
+            )
+        return call, answer
+
+
 async def _preview(call: Call) -> Preview | None:
     """What the tool shows of such a call, else its command."""
     found = None
@@ -127,50 +178,6 @@ async def _preview(call: Call) -> Preview | None:
             found = await off_loop(functools.partial(call.spec.preview, call.arguments))
     line = call.arguments.get("command")
     return Preview("command", line) if found is None and isinstance(line, str) else found
-
-
-async def _answered(
-    question: Question, run: Run, ask: Approver, held: Approvals, seconds: float | None
-) -> Answer:
-    """Put the question; an answer comes back whatever the approver does, unless the run is stopped."""
-    call, verdict = question.call, question.verdict
-    effects = tuple(sorted(call.spec.effects))
-    run.emit(
-        ApprovalAsked(question.id, _as_asked(call), effects, verdict.why, question.scopes, question.preview)
-    )
-    limit = asyncio.timeout(seconds)
-    try:
-        async with limit:
-            answer = await ask(question, run)
-    except (asyncio.CancelledError, KeyboardInterrupt, RunStop) as stop:
-        words = str(stop) or "The run was stopped while the question was open."
-        run.emit(_event(question, question.deny(words, by="interrupted")))
-        held.note(Judgement.of(call, verdict, allowed=False, by="interrupted"))
-        raise
-    except Exception as fault:  # noqa: BLE001 - whatever keeps a question from being answered, the answer is no
-        if isinstance(fault, TimeoutError) and limit.expired():
-            return question.deny(f"Nobody answered within {seconds:g} s.", by="timeout")
-        return question.deny(f"The question could not be put: {type(fault).__name__}: {fault}", by="nobody")
-    if not isinstance(answer, Answer):  # an approver is the user's code
-        return question.deny("The answer could not be read.", by="nobody")  # type: ignore[unreachable]
-    if answer.allowed and answer.fingerprint != question.fingerprint:
-        return question.deny("The answer was for another call.", by="nobody")
-    return answer
-
-
-def _judged_again(question: Question, answer: Answer, policy: Policy) -> tuple[Call, Answer]:
-    """Return the call as it would run, and the answer that holds: rules may deny what was edited, or has become of a path."""
-    if not answer.allowed:
-        return question.call, answer
-    call = question.call
-    if answer.edited is not None:
-        call = replace(call, arguments=json.loads(json.dumps(answer.edited)))
-    verdict = policy(call)
-    if verdict.answer == "deny":
-        return call, replace(
-            answer, allowed=False, by="rule", scope="", reason=f"As it stands now: {verdict.why}"
-        )
-    return call, answer
 
 
 def _as_asked(call: Call) -> ToolCall:
