@@ -13,9 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from harness_nb.safety.commands import BROAD, INTERPRETERS, WRAPPERS, CommandLine, Segment, parsed, program
+from harness_nb.safety.commands import CommandLine, Segment, parsed
 from harness_nb.safety.facts import holds_path, texts
 from harness_nb.safety.permission import Verdict
+from harness_nb.safety.programs import BROAD, INTERPRETERS, WRAPPERS, program
 from harness_nb.seams import Call, ToolSpec
 
 HISTORY = 200

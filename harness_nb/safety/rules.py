@@ -32,16 +32,9 @@ from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
 from harness_nb.errors import UsageError
-from harness_nb.safety.commands import (
-    INTERPRETERS,
-    WRAPPERS,
-    CommandLine,
-    Segment,
-    loose_words,
-    parsed,
-    program,
-)
+from harness_nb.safety.commands import CommandLine, Segment, loose_words, parsed
 from harness_nb.safety.facts import Facts
+from harness_nb.safety.programs import INTERPRETERS, WRAPPERS, program
 from harness_nb.seams import Effect
 
 Ruling = Literal["allow", "ask", "deny"]
