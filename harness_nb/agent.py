@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TypeVar
@@ -90,6 +91,9 @@ class Agent:
     async def run(self, prompt: str | Message | None = None, run: Run | None = None) -> Outcome:
         """Run until there is an answer or a named reason to end; None goes on from the transcript as it is.
 
+        A run that ended with reason `suspended` has calls that wait for a person. Given again with None it
+        starts with these, through every gate; given with a prompt it answers them as not approved.
+
         A failure of the provider or of a listener is an outcome with reason `error`, not an exception:
         the record comes back either way. `Run.stop` ends it with reason `interrupted`. If the task
         itself is cancelled, the record is made valid, RunEnded is emitted, and the cancellation goes on.
@@ -101,10 +105,12 @@ class Agent:
         error: HarnessError | None = None
         try:
             run.emit(RunStarted(run.id, self.model.name, self.limits.turns))
-            answer_open_calls(run)
+            if prompt is not None or not run.waiting:
+                answer_open_calls(run)
+            run.waiting = False
             if prompt is not None:
                 run.append(user(prompt) if isinstance(prompt, str) else prompt)
-            run.work = asyncio.create_task(self._turns(run, progress))
+            run.work = asyncio.create_task(self._work(run, progress))
             reason, detail = await run.work
         except RunStop as stop:
             reason, detail, error = stop.reason, stop.detail, stop if stop.reason == "error" else None
@@ -126,6 +132,13 @@ class Agent:
         if failed is not None and error is None:
             reason, detail, error = "error", failed.detail, failed
         return Outcome(progress.text, reason, detail, run.turn, run.usage, run.transcript, error=error)
+
+    async def _work(self, run: Run, progress: _Progress) -> tuple[Reason, str]:
+        if calls := run.transcript.dangling():  # they waited for a person
+            run.started.clear()
+            await self._answer(calls, run, self.tools.dispatch(*self.gates))
+            _heed_stop()
+        return await self._turns(run, progress)
 
     async def _turns(self, run: Run, progress: _Progress) -> tuple[Reason, str]:
         dispatch = self.tools.dispatch(*self.gates)
@@ -205,16 +218,20 @@ class Agent:
         return None
 
     async def _act(self, reply: Reply, run: Run, dispatch: Dispatch) -> None:
-        """Answer the calls of one turn and append the results together, in call order, whatever happens."""
+        """Answer the calls of one turn; none of them if the output limit cut the turn off."""
+        await self._answer(reply.message.calls, run, _cut_off if reply.stop == "length" else dispatch)
+
+    async def _answer(self, calls: Sequence[ToolCall], run: Run, dispatch: Dispatch) -> None:
+        """Answer calls and append the results together, in call order, whatever happens; but some may wait for a person."""
         answers = Answers(run)
+        suspended = False
         try:
-            if reply.stop == "length":
-                for call in reply.message.calls:
-                    answers.add(call, refused(call.id, CUT), 0.0)
-            else:
-                await self._dispatch_all(reply.message.calls, run, dispatch, answers)
+            await self._dispatch_all(calls, run, dispatch, answers)
+        except RunStop as stop:
+            suspended = stop.reason == "suspended"
+            raise
         finally:
-            answers.close(reply.message.calls)
+            answers.close(calls, suspended=suspended)
 
     async def _dispatch_all(
         self, calls: Sequence[ToolCall], run: Run, dispatch: Dispatch, answers: Answers
@@ -261,8 +278,13 @@ class Answers:
             self._results[call.id] = result
             self._run.emit(ToolFinished(call, result, seconds))
 
-    def close(self, calls: Sequence[ToolCall]) -> None:
-        """Append the results in call order, even if a listener fails; a call without one is told how far it came."""
+    def close(self, calls: Sequence[ToolCall], *, suspended: bool = False) -> None:
+        """Append the results in call order, even if a listener fails; a call without one is told how far it came.
+
+        Of a suspended run, calls that have not begun stay open.
+        """
+        if suspended:
+            calls = [call for call in calls if call.id in self._results or call.id in self._run.started]
         missing = [call for call in calls if call.id not in self._results]
         try:
             for call in missing:
@@ -273,10 +295,18 @@ class Answers:
         finally:
             self._closed = True
             results = (self._results.get(call.id) or refused(call.id, INTERRUPTED) for call in calls)
-            self._run.append(Message("tool", tuple(results)))
+            if calls:
+                self._run.append(Message("tool", tuple(results)))
 
 
 NEVER_RAN = "The run was stopped before this call was started. It did not run."
+
+
+SUPERSEDED = "Not approved: a new request came instead of a decision. It did not run."
+
+
+async def _cut_off(call: ToolCall, _: Run) -> ToolResult:
+    return refused(call.id, CUT)
 
 
 def interrupted_text(seconds: float) -> str:
@@ -285,9 +315,10 @@ def interrupted_text(seconds: float) -> str:
 
 
 def answer_open_calls(run: Run) -> None:
-    """Give every call that has no result one that says so, as a store or a crash may have left it."""
+    """Give every call that has no result one that says so, as a store, a crash or a suspended run may have left it."""
+    why = SUPERSEDED if run.waiting else INTERRUPTED
     if calls := run.transcript.dangling():
-        run.append(Message("tool", tuple(refused(call.id, INTERRUPTED) for call in calls)))
+        run.append(Message("tool", tuple(refused(call.id, why) for call in calls)))
 
 
 def _heed_stop() -> None:
@@ -298,10 +329,11 @@ def _heed_stop() -> None:
 
 def _close(run: Run, progress: _Progress, reason: Reason, detail: str) -> RunStop | None:
     """Leave a valid record and say that the run is over; return the fault of a listener that could not hear it."""
-    steps: list[Callable[[], None]] = [
-        lambda: answer_open_calls(run),
-        lambda: run.emit(RunEnded(reason, detail, run.turn, run.usage)),
-    ]
+    run.waiting = reason == "suspended"
+    told = RunEnded(reason, detail, run.turn, run.usage)
+    steps: list[Callable[[], None]] = [lambda: run.emit(told)]
+    if not run.waiting:
+        steps.insert(0, lambda: answer_open_calls(run))
     if reason == "interrupted":
         steps.insert(0, lambda: _keep_partial(run, progress))
     failed = None
@@ -310,6 +342,10 @@ def _close(run: Run, progress: _Progress, reason: Reason, detail: str) -> RunSto
             step()
         except RunStop as stop:
             failed = failed or stop
+    if failed is not None and run.waiting:  # what waits could not be told, so nobody could decide it
+        run.waiting = False
+        with suppress(RunStop):
+            answer_open_calls(run)
     return failed
 
 

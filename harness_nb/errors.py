@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-Reason = Literal["done", "turns", "budget", "interrupted", "refused", "incomplete", "error"]
-"""Why a run ended. Only `done` means that there is an accepted answer."""
+Reason = Literal["done", "turns", "budget", "interrupted", "refused", "incomplete", "suspended", "error"]
+"""Why a run ended. Only `done` means that there is an accepted answer; `suspended` waits for a person and can go on."""
 
 
 class HarnessError(Exception):
@@ -34,7 +34,8 @@ class ProviderError(HarnessError):
 
     `status` is the HTTP status if there was one, `code` the provider's own name for the fault,
     `retryable` whether the same request may succeed later, `retry_after` how many seconds the
-    provider asked us to wait.
+    provider asked us to wait. `overflow` tells a request that is larger than the context window; `window` is that
+    window in tokens where the provider named it, else 0.
     """
 
     def __init__(
@@ -45,6 +46,8 @@ class ProviderError(HarnessError):
         code: str = "",
         retryable: bool = False,
         retry_after: float | None = None,
+        overflow: bool = False,
+        window: int = 0,
     ) -> None:
         """Keep the provider's words as the message and the facts beside them."""
         super().__init__(message)
@@ -52,6 +55,8 @@ class ProviderError(HarnessError):
         self.code = code
         self.retryable = retryable
         self.retry_after = retry_after
+        self.overflow = overflow
+        self.window = window
 
 
 class RunStop(HarnessError):

@@ -170,8 +170,9 @@ class ApprovalAsked:
 class ApprovalDecided:
     """A question is settled; `scope` is empty for once.
 
-    `by` is `you`, `nobody` (no person to ask), `timeout`, `interrupted` (the run was stopped), or `rule`
-    (judged again, a rule denied it after all).
+    `by` is `you`, `nobody` (no person to ask), `timeout`, `interrupted` (the run was stopped), `rule` (judged
+    again, a rule denied it after all); of a suspended run also `superseded` (a new prompt came instead) or
+    `moved` (asked again elsewhere).
 
     `edited` holds the arguments as the person changed them, empty if they did not.
     """

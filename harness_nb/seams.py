@@ -113,6 +113,8 @@ class Run:
         """Whether this turn has shown anything: a layer that asks again must then emit TurnRestarted first."""
         self.started: set[str] = set()
         """Ids of the calls of this turn whose tool's body has begun."""
+        self.waiting = False
+        """Whether calls are left open because they wait for a person's decision: none of them has run."""
         self.state: dict[object, object] = {}
         self.work: asyncio.Task[tuple[Reason, str]] | None = None
         self._listener = listener

@@ -3,15 +3,16 @@
 import asyncio
 import json
 import threading
+from dataclasses import replace
 
 import pytest
 
 from harness_nb.errors import RunStop
 from harness_nb.events import ApprovalAsked, ApprovalDecided, Preview, ToolStarted
 from harness_nb.messages import ToolCall
-from harness_nb.safety.approvals import Answer, OpenQuestions, nobody, permitted, unchanged
+from harness_nb.safety.approvals import Answer, OpenQuestions, Question, nobody, permitted, unchanged
 from harness_nb.safety.grants import Approvals, fingerprint
-from harness_nb.safety.permission import policy
+from harness_nb.safety.permission import Verdict, policy
 from harness_nb.seams import Call, Run, ToolSpec
 from harness_nb.tools import Toolbox, tool
 
@@ -288,8 +289,11 @@ async def test_of_many_threads_that_decide_at_once_one_does():
 async def test_a_run_that_is_taken_up_again_finds_its_answer_once():
     desk = OpenQuestions()
     shop = Shop(desk, timeout=0.02)
-    seal = fingerprint(Call("", {"path": "a"}, ToolSpec("edit_file", "", {})))
-    desk.decide_ahead(Answer(allowed=True, fingerprint=seal))
+    asked = Call("c1", {"path": "a"}, ToolSpec("edit_file", "", {}))
+    question = Question("q", asked, Verdict("ask", "", ""), fingerprint(asked))
+    desk.decide_ahead(replace(question, call=replace(asked, id="another")), question.allow())
+    assert (await shop.call("edit_file", path="a")).is_error
+    desk.decide_ahead(question, question.allow())
     assert (await shop.call("edit_file", path="b")).is_error
     assert (await shop.call("edit_file", path="a")).text == "changed"
     assert (await shop.call("edit_file", path="a")).is_error

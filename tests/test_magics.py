@@ -13,7 +13,7 @@ import harness_nb
 from harness_nb import ProviderError, UsageError, call, say, scripted
 from harness_nb.jupyter import session as sessions
 from harness_nb.jupyter.completion import agent_matcher
-from harness_nb.jupyter.options import OPTIONS, Asked, cell_read, line_read, usage
+from harness_nb.jupyter.options import COMMANDS, OPTIONS, Asked, cell_read, line_read, usage
 from harness_nb.jupyter.session import tools_of_the_notebook
 from harness_nb.jupyter.shell import user_variables
 from harness_nb.jupyter.variables import HIDDEN, described
@@ -37,7 +37,7 @@ def ran(shell, code):
 
 @given(st.text(st.characters(exclude_characters="\n")))
 def test_a_line_without_options_is_the_prompt_as_it_stands(text):
-    assume(not text.strip().startswith("--") and text.strip() != "help")
+    assume(not text.strip().startswith("--") and text.strip() not in COMMANDS)
     assert line_read(text) == Asked(prompt=text.lstrip())
 
 
@@ -64,6 +64,16 @@ def test_a_body_is_the_prompt_as_it_stands(body):
         ("help", Asked(command="help")),
         ("help me", Asked("help me")),
         ("-- help", Asked("help")),
+        ("approve", Asked(command="approve")),
+        (" approve  q012345 ", Asked(command="approve", ticket="q012345")),
+        ('deny q012345 "too risky"', Asked(command="deny", ticket="q012345", words="too risky")),
+        ("deny q012345 don't", Asked(command="deny", ticket="q012345", words="don't")),
+        ('edit q012345 {"a": 1}', Asked(command="edit", ticket="q012345", words='{"a": 1}')),
+        ("--session s deny q012345", Asked(command="deny", session="s", ticket="q012345")),
+        ("approve the plan in x.md", Asked("approve the plan in x.md")),
+        ("edit README.md", Asked("edit README.md")),
+        ("deny q12 nothing", Asked("deny q12 nothing")),
+        ("-- approve q012345", Asked("approve q012345")),
         ("--help", Asked(command="help")),
         ("--new", Asked(command="new", new=True)),
     ],
@@ -88,6 +98,7 @@ def test_words_on_the_first_line_of_a_cell_begin_its_prompt():
         ("--new=yes hi", "`--new` takes no value"),
         ("--turns few hi", "`--turns` needs a number from 1 up, not `few`"),
         ("--turns 0 hi", "not `0`"),
+        ("approve q012345 and go on", "takes a call's name and no more"),
         (f"--turns {'9' * 5000} hi", f"not `{'9' * 20}…`"),
     ],
 )
@@ -486,7 +497,8 @@ def completed(text, line=0):
 def test_options_and_their_values_complete(shell, form):
     ran(shell, "prices = 1")
     assert completed(form.format("--mo")) == ["--model"]
-    assert completed(form.format("")) == sorted(OPTIONS)
+    assert completed(form.format("")) == sorted([*OPTIONS, *COMMANDS])
+    assert completed(form.format("appr")) == ["approve"]
     assert completed(form.format("--new --tu")) == ["--turns"]
     assert completed(form.format("--model anth")) == ["anthropic:"]
     assert completed(form.format("--model=op")) == ["openai:"]

@@ -10,6 +10,9 @@ from harness_nb.events import ApprovalAsked, ApprovalDecided, Preview
 from harness_nb.jupyter.words import one_line, pretty, readable_json, visible
 from harness_nb.messages import ToolCall
 
+COMMAND = 200
+"""Longest JSON (characters) that stands in the command to edit a call."""
+
 TITLE = 100
 """Most characters of a file's name in a question; the arguments below it hold all of it."""
 
@@ -86,6 +89,19 @@ class Asking:
         return readable_json(self.asked.call.raw)
 
     @property
+    def ticket(self) -> str:
+        """What a person types to mean this question and no other."""
+        return ticket(self.asked.id)
+
+    def commands(self, at: str = "%agent") -> str:
+        """What decides it from a cell, a line each; `at` is how its session is spoken to."""
+        lines = self.editable.split("\n")
+        given = "".join(line.strip() + (" " if line.endswith(",") else "") for line in lines)
+        given = given if len(given) <= COMMAND else ""
+        edit = given or "{...all arguments as JSON...}"
+        return f'{at} approve {self.ticket}\n{at} deny {self.ticket} "reason"\n{at} edit {self.ticket} {edit}'
+
+    @property
     def decision(self) -> str:
         """The decision in a few words, `allowed by you, once`; empty while there is none."""
         told = self.decided
@@ -102,6 +118,10 @@ class Asking:
                 return "stopped before it was decided"
             case "timeout":
                 return "denied: no answer came in time"
+            case "superseded":
+                return "not approved: a new prompt came instead"
+            case "moved":
+                return "asked again in a later cell"
             case _:
                 return f"denied by {visible(told.by)}{f': {reason}' if reason else ''}"
 
@@ -109,6 +129,11 @@ class Asking:
 def seal(call: ToolCall) -> str:
     """Return a short digest of a call's tool and arguments."""
     return sha256(f"{call.id}\0{call.name}\0{call.raw}".encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def ticket(identity: str) -> str:
+    """Return the short name of the question with this id: a word that begins no prompt by chance."""
+    return f"q{int(sha256(identity.encode()).hexdigest(), 16) % 10**6:06}"
 
 
 def _path(raw: str) -> str:
@@ -125,3 +150,8 @@ def put_as_text(asking: Asking) -> str:
     if asking.preview:
         lines += ["", asking.preview.rstrip("\n")]
     return "\n".join([*lines, "", "All arguments:", asking.arguments, ""])
+
+
+def waiting_as_text(asking: Asking, at: str) -> str:
+    """Write the question of a run that has ended, and what to type."""
+    return f"{put_as_text(asking)}\nTo decide, run one of these in a cell:\n{asking.commands(at)}\n"

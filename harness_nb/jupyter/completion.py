@@ -1,4 +1,4 @@
-"""Tab after `%agent`: its options, and the models, sessions and variables that they take."""
+"""Tab after `%agent`: its options and commands, and the models, sessions, variables and calls that they take."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
 
-from harness_nb.jupyter.options import OPTIONS
-from harness_nb.jupyter.session import session_names
+from harness_nb.jupyter.asking import ticket
+from harness_nb.jupyter.options import COMMANDS, DECISIONS, OPTIONS
+from harness_nb.jupyter.session import MAIN, session, session_names
 from harness_nb.jupyter.shell import user_variables
 
 LINE = re.compile(r"\s*(?:[^%]*=\s*)?%%?agent\s+(?P<text>.*)", re.DOTALL)
@@ -31,21 +32,35 @@ def agent_matcher(context: CompletionContext) -> SimpleMatcherResult:
 def _choices(text: str) -> tuple[str, Iterable[str]]:
     """Return the fragment that ends the text, and what may stand in its place."""
     *before, fragment = text.split(" ")
-    waiting = ""  # for a value of this option
-    for word in filter(None, before):
-        name, equals, _ = word.partition("=")
+    waiting, named = "", MAIN  # for a value of this option; the session
+    for place, word in enumerate(before):
+        name, equals, value = word.partition("=")
+        if not word:
+            continue
         if waiting:
+            named = word if waiting == "--session" else named
             waiting = ""
         elif name not in OPTIONS:
-            return fragment, ()
+            rest = [other for other in before[place + 1 :] if other]
+            tickets = _tickets(named) if name in DECISIONS and not rest else []
+            return fragment, [name for name in tickets if name.startswith(fragment)]
         elif OPTIONS[name].value and not equals:
             waiting = name
+        elif name == "--session":
+            named = value
     if waiting:
         return fragment, _values(waiting)
     name, equals, value = fragment.partition("=")
     if equals:
         return value, _values(name)
-    return fragment, OPTIONS if not fragment or fragment.startswith("-") else ()
+    if not fragment or fragment.startswith("-"):
+        return fragment, OPTIONS if fragment else (*OPTIONS, *COMMANDS)
+    return fragment, [command for command in COMMANDS if command.startswith(fragment)]
+
+
+def _tickets(name: str) -> list[str]:
+    """Name the calls that wait in this session, which is not made by asking."""
+    return [ticket(question.id) for question in session(name).pending] if name in session_names() else []
 
 
 def _values(option: str) -> Iterable[str]:

@@ -122,7 +122,7 @@ class View {
     this.section.dataset.reason = head.reason;
     this.stop.hidden = over;
     this.stop.setAttribute("aria-disabled", stopping);
-    if (over) clearInterval(this.clock);
+    if (over && head.reason !== "suspended") clearInterval(this.clock);
   }
 
   close() {

@@ -6,14 +6,18 @@ All three fit the listener socket.
 from __future__ import annotations
 
 import sys
+import uuid
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from harness_nb.events import Event
-from harness_nb.jupyter.shell import running_shell
+from harness_nb.jupyter.presence import page_found, page_seen
+from harness_nb.jupyter.shell import answerable, running_shell
 from harness_nb.jupyter.terminal import TerminalRun, wants_colour
 from harness_nb.jupyter.view import RunView
+
+Decide: TypeAlias = Callable[[dict[str, object]], str]
 
 
 class Shown(Protocol):
@@ -33,18 +37,24 @@ class Shown(Protocol):
         """Tell whether a click of the person would be heard while the run goes on."""
         ...
 
+    async def attended(self) -> bool:
+        """Tell whether somebody sees it, and so may decide once the cell is over."""
+        ...
+
+    def go_on(self, stop: Callable[[], None], decide: Decide) -> None:
+        """Show that a run that was suspended goes on here, and have `stop` and `decide` hear what a person asks for."""
+        ...
+
     def listener(self, event: Event) -> None:
         """Take the next event; call it on the event loop's thread."""
         ...
 
     def close(self) -> None:
-        """Let the live view become the record."""
+        """Let the live view become the record; where questions wait, their buttons stay until it is called after."""
         ...
 
 
-def show_run(
-    prompt: str, stop: Callable[[], None], decide: Callable[[dict[str, object]], str] = lambda _: ""
-) -> Shown:
+def show_run(prompt: str, stop: Callable[[], None], decide: Decide = lambda _: "") -> Shown:
     """Start to show a run.
 
     On the run's own thread `stop` is called when a person asks to stop it, and `decide` with what they
@@ -55,25 +65,35 @@ def show_run(
         return TerminalRun(
             prompt, _print_now, colour=wants_colour(sys.stdout), read=input if sys.stdin.isatty() else None
         )
-    if not _watched(kernel) or find_spec("anywidget") is None:
-        return UnwatchedRun(prompt)
+    asked = _takes_input(kernel)
+    if find_spec("anywidget") is None or not (asked or page_seen()):
+        return UnwatchedRun(prompt, answerable() if asked else None)
     from harness_nb.jupyter.widget import LiveRun
 
-    return LiveRun(prompt, stop, decide)
+    return LiveRun(prompt, stop, decide, takes_input=asked)
 
 
 class UnshownRun:
     """Keeps what there is to see of a run that is not shown."""
 
-    def __init__(self, prompt: str) -> None:
-        """Start before the first event."""
+    def __init__(self, prompt: str, read: Callable[[str], str] | None = None) -> None:
+        """Start before the first event; `read` asks the person for a line, where one can be asked."""
         self.view = RunView(prompt)
-        self.input: Callable[[str], str] | None = None
+        self.input = read
         self._closed = False
+        self._waited = False
+        self._display = uuid.uuid4().hex
 
     async def clickable(self) -> bool:
+        """There is nothing to click."""
+        return False
+
+    async def attended(self) -> bool:
         """Nobody is here."""
         return False
+
+    def go_on(self, stop: Callable[[], None], decide: Decide) -> None:
+        """There is nothing to click."""
 
     def listener(self, event: Event) -> None:
         """Keep what happens."""
@@ -86,21 +106,26 @@ class UnshownRun:
 class UnwatchedRun(UnshownRun):
     """Leaves the record of a run and no more, so that a notebook run by a machine holds no widgets."""
 
+    async def attended(self) -> bool:
+        """Somebody has a page open after all, if it answers."""
+        return await page_found()
+
     def close(self) -> None:
-        """Show the record."""
-        if self._closed:
+        """Show the record; a second time only if questions that waited have been decided since."""
+        if self._closed and (not self._waited or self.view.waits):
             return
-        self._closed = True
-        from IPython.display import display
+        from IPython.display import display, update_display
 
         from harness_nb.jupyter.record import bundle
 
         self.view.finish()
-        display(bundle(self.view), raw=True)  # type: ignore[no-untyped-call]
+        show = update_display if self._closed else display
+        show(bundle(self.view), raw=True, display_id=self._display)  # type: ignore[no-untyped-call]
+        self._closed, self._waited = True, self.view.waits
 
 
-def _watched(kernel: object) -> bool:
-    """Tell whether someone may be looking: who can't be asked for input, like nbclient, is no person."""
+def _takes_input(kernel: object) -> bool:
+    """Tell whether `input()` reaches someone: it doesn't where a machine like nbclient runs the notebook."""
     try:
         return bool(kernel.get_parent()["content"].get("allow_stdin", True))  # type: ignore[attr-defined]
     except (AttributeError, KeyError, LookupError, TypeError):

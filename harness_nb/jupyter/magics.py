@@ -7,11 +7,13 @@ from typing import TypedDict
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 from traitlets import Any, Enum, Float, Int, List, Unicode, default, observe
 
-from harness_nb.jupyter.options import Asked, cell_read, line_read, usage
+from harness_nb.jupyter.decisions import decided
+from harness_nb.jupyter.options import DECISIONS, Asked, cell_read, line_read, usage
 from harness_nb.jupyter.permissions import permissions_told
 from harness_nb.jupyter.result import RunResult
 from harness_nb.jupyter.session import MAIN, Session, defaults, session
 from harness_nb.safety.permission import MODES
+from harness_nb.safety.questions import Answer, Question
 
 
 class Arguments(TypedDict):
@@ -78,23 +80,45 @@ class AgentMagics(Magics):
 
     async def line(self, text: str) -> RunResult | None:
         """Run what follows `%agent`; a cell is rewritten to await this."""
-        asked = line_read(text)
-        return None if _answered(asked) else await _session(asked).run(**_arguments(asked))
+        return await _done(line_read(text))
 
     async def cell(self, text: str, body: str) -> RunResult | None:
         """Run a `%%agent` cell; it is rewritten to await this."""
-        asked = cell_read(text, body)
-        return None if _answered(asked) else await _session(asked).run(**_arguments(asked))
+        return await _done(cell_read(text, body))
 
     @no_var_expand
     @line_cell_magic
     def agent(self, line: str, cell: str | None = None) -> RunResult | None:
         """Ask where one can't await: in a function, or through `get_ipython().run_line_magic`."""
         asked = line_read(line) if cell is None else cell_read(line, cell)
-        return None if _answered(asked) else _session(asked).run_blocking(**_arguments(asked))
+        if _answered(asked):
+            return None
+        if asked.command in DECISIONS:
+            decision = _decided(asked)
+            return _session(asked).resume_blocking(*decision) if decision else None
+        return _session(asked).run_blocking(**_arguments(asked))
 
 
 AgentMagics.agent.__doc__ = usage()
+
+
+async def _done(asked: Asked) -> RunResult | None:
+    """Do what is asked, awaiting the run that it takes, if any."""
+    if _answered(asked):
+        return None
+    if asked.command in DECISIONS:
+        decision = _decided(asked)
+        return await _session(asked).resume(*decision) if decision else None
+    return await _session(asked).run(**_arguments(asked))
+
+
+def _decided(asked: Asked) -> tuple[Question, Answer] | None:
+    """Read a decision; where there is nothing to decide, say so and let later cells run."""
+    decision = decided(_session(asked), asked)
+    if isinstance(decision, str):
+        print(decision)  # noqa: T201 - so that a cell answers
+        return None
+    return decision
 
 
 def _answered(asked: Asked) -> bool:

@@ -5,6 +5,8 @@ begins the prompt; `--` ends the options where the prompt itself begins with two
 
 Commands, such as `help`, are told from prompts by being the whole of what was typed: `%agent help` is
 the command, `%agent help me` and `%agent -- help` are prompts, and a cell's body is always a prompt.
+A decision on a call that waits is `approve`, `deny` or `edit` alone or with the call's name behind it, such
+as `q041775`: `%agent approve the plan` is a prompt.
 """
 
 from __future__ import annotations
@@ -37,10 +39,15 @@ OPTIONS = {
     )
 }
 COMMANDS = {
+    "approve": "let a call run that waits for you",
+    "deny": "refuse it, with a reason for the model",
+    "edit": "let it run with other arguments",
     "help": "show this",
     "permissions": "say which rules there are, what was allowed, and what they decided",
 }
 
+DECISIONS = ("approve", "deny", "edit")
+DECISION = re.compile(rf"({'|'.join(DECISIONS)})(?:\s+(q\d{{6}})(?:\s+(.*))?)?\s*", re.DOTALL)
 WORD = re.compile(r"(--[^\s=]*)(=?)")
 VALUE = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|(\S+))(?=\s|$)""")
 
@@ -56,11 +63,16 @@ class Asked:
     new: bool = False
     variables: tuple[str, ...] = field(default=())
     turns: int | None = None
+    ticket: str = ""
+    """Which call is decided, `words` the reason or the arguments that follow."""
+    words: str = ""
 
 
 def line_read(text: str) -> Asked:
     """Read what follows `%agent`. Raises UsageError with the fix, before anything is sent."""
     asked, prompt, ended = _options(text)
+    if not ended and (found := DECISION.fullmatch(prompt)):
+        return _decision(asked, found)
     if prompt.strip() in COMMANDS and not ended:
         return replace(asked, command=prompt.strip())
     if asked.new and not prompt.strip():
@@ -77,6 +89,17 @@ def cell_read(text: str, body: str) -> Asked:
     return replace(asked, prompt=f"{words}\n{body}" if words.strip() else body)
 
 
+def _decision(asked: Asked, found: re.Match[str]) -> Asked:
+    command, ticket, words = found[1], found[2] or "", (found[3] or "").strip()
+    if command == "approve" and words:
+        raise UsageError(
+            f"`approve` takes a call's name and no more: %agent approve {ticket}. Nothing was sent or run."
+        )
+    if command == "deny" and len(words) > 1 and words[0] == words[-1] and words[0] in "\"'":
+        words = words[1:-1]
+    return replace(asked, command=command, ticket=ticket, words=words)
+
+
 def usage() -> str:
     """Write the help of `%agent`."""
     rows = [(f"{option.name} {option.value}".strip(), option.does) for option in OPTIONS.values()]
@@ -88,6 +111,9 @@ def usage() -> str:
     %%agent [options]           the rest of the cell is the prompt
     answer = %agent PROMPT      a value: answer.text, .reason, .usage, .transcript
     %agent permissions          what may run, what you allowed, and what was decided why
+    %agent approve NAME         decide about a call that waits for you, by the name it is shown with:
+    %agent deny NAME "reason"   let it run, refuse it, or let it run with other arguments; without
+    %agent edit NAME {{...}}      a name, see what waits
 
 Options, before the prompt (-- ends them):
 {options}

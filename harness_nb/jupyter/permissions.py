@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from harness_nb.jupyter.asking import ticket
 from harness_nb.jupyter.session import Session, defaults
 from harness_nb.jupyter.words import one_line, visible
-from harness_nb.safety.grants import Judgement
+from harness_nb.safety.grants import Judgement, canonical
 from harness_nb.safety.permission import MODES, built_in
 from harness_nb.safety.rulefile import NAME, permissions
 from harness_nb.safety.rules import rules
@@ -42,6 +43,12 @@ def permissions_told(session: Session) -> str:
             "You allowed for this session:",
             *(f"  {visible(scope.text)}" for scope in held.granted),
         ]
+    if session.pending:
+        lines += ["", "Waiting for your decision (%agent approve, deny or edit):"]
+        lines += [
+            f"  {ticket(q.id)} {one_line(visible(f'{q.call.spec.name} {canonical(q.call.arguments)}'), SHOWN)}"
+            for q in session.pending
+        ]
     recent = list(held.history)[-LAST:]
     if recent:
         lines += ["", "The last call:" if len(recent) == 1 else f"The last {len(recent)} calls:"]
@@ -62,6 +69,8 @@ def _fate(past: Judgement) -> str:
             how += f", as you allowed for this session: {visible(past.scope)}"
         case "interrupted":
             how = "Stopped before it was decided"
+        case "superseded":
+            how = "Not decided, since a new prompt came instead"
         case "refused before":
             how += ", as it was refused before"
     return f"{how.removesuffix('.')}. {visible(past.why)} {reason}".rstrip()

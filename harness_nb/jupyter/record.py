@@ -3,7 +3,7 @@
 It must read well trusted, untrusted (no style sheet, no scripts, no aria), converted, and with no colour
 at all; so the words carry everything, styles are inline and greys are mixed from the reader's own ink.
 It holds no ids and no times of day: the same run gives the same bytes. What is long is shortened here,
-in the notebook only; the transcript keeps all of it.
+in the notebook only; the transcript keeps all of it. A question that waits stands there whole, with its name.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from html import escape
 
+from harness_nb.jupyter.asking import Asking, waiting_as_text
 from harness_nb.jupyter.markdown import LINE, MONO
 from harness_nb.jupyter.prose import drawn
 from harness_nb.jupyter.segments import Note, Segment, ToolUse, Words
@@ -58,7 +59,9 @@ def bundle(view: RunView) -> dict[str, str]:
 def _forms(view: RunView) -> dict[str, str]:
     html = as_html(view)
     spare = max(HEAVY - len(html), 0)
-    plain = clipped(as_text(view), max(spare // 2, FOLDED))
+    plain = as_text(view)
+    if not view.waits:
+        plain = clipped(plain, max(spare // 2, FOLDED))
     forms = {"text/html": html, "text/plain": plain}
     if len(words := as_markdown(view)) <= spare - len(plain):
         forms["text/markdown"] = words
@@ -68,18 +71,8 @@ def _forms(view: RunView) -> dict[str, str]:
 def as_html(view: RunView) -> str:
     """Draw the run as HTML that needs no style sheet and runs nothing."""
     about = " · ".join(part for part in (visible(view.model), tokens(view.usage)) if part)
-    # The dot between the two is there for readers without styles, which would run them together.
-    header = (
-        f'<div style="display:flex;flex-wrap:wrap;justify-content:space-between;padding:6px 14px;border-bottom:{LINE};'
-        f'font-size:13px;line-height:20px"><span><strong>agent</strong> · {escape(view.headline)}'
-        f'<span style="opacity:0"> · </span></span><span style="{FAINT}">{escape(about)}</span></div>'
-    )
-    # The class keeps MathJax from reading prices in dollars as formulas.
-    return (
-        f'<div class="tex2jax_ignore mathjax_ignore" style="border:{LINE};border-radius:6px;max-width:860px;'
-        f'margin:2px 0;font-size:14px;line-height:1.55;overflow-wrap:break-word">{header}<div style="padding:12px 14px 2px 14px">'
-        f"{_prompt(view.prompt)}{''.join(_drawn(view))}{_ending(view)}</div></div>"
-    )
+    inside = f"{_prompt(view.prompt)}{''.join(_drawn(view))}{_ending(view)}"
+    return _framed(view.headline, about, inside)
 
 
 def as_text(view: RunView) -> str:
@@ -93,6 +86,8 @@ def as_text(view: RunView) -> str:
                 lines.append(f"  (thinking, {segment.aside})")
             case ToolUse():
                 lines.append(f"  {segment.line}")
+                if segment.state == "asking" and segment.asking:
+                    lines.append(waiting_as_text(segment.asking, view.at))
             case Note():
                 lines.append(f"  {visible(segment.text)}")
     lines += ["", view.ending, "", tokens(view.usage)]
@@ -111,6 +106,8 @@ def as_markdown(view: RunView) -> str:
                 lines.append(f"- thinking, {segment.aside}")
             case ToolUse():
                 lines.append(f"- {_literal(segment.line)}")
+                if segment.state == "asking" and segment.asking:
+                    lines += ["", _as_code(waiting_as_text(segment.asking, view.at)), ""]
             case Note():
                 lines.append(f"- {_literal(visible(segment.text))}")
     lines += ["", _literal(view.ending)]
@@ -121,6 +118,21 @@ def _in_order(view: RunView) -> Sequence[Segment]:
     """The segments, with what the harness noted after the answer put before it: the answer comes last."""
     working, answer = view.segments[: view.answer_start], view.segments[view.answer_start :]
     return [*working, *sorted(answer, key=lambda s: isinstance(s, Words) and s.kind == "text")]
+
+
+def _framed(headline: str, about: str, inside: str) -> str:
+    # The dot between the two is there for readers without styles, which would run them together.
+    header = (
+        f'<div style="display:flex;flex-wrap:wrap;justify-content:space-between;padding:6px 14px;border-bottom:{LINE};'
+        f'font-size:13px;line-height:20px"><span><strong>agent</strong> · {escape(headline)}'
+        f'<span style="opacity:0"> · </span></span><span style="{FAINT}">{escape(about)}</span></div>'
+    )
+    # The class keeps MathJax from reading prices in dollars as formulas.
+    return (
+        f'<div class="tex2jax_ignore mathjax_ignore" style="border:{LINE};border-radius:6px;max-width:860px;'
+        f'margin:2px 0;font-size:14px;line-height:1.55;overflow-wrap:break-word">{header}'
+        f'<div style="padding:12px 14px 2px 14px">{inside}</div></div>'
+    )
 
 
 def _drawn(view: RunView) -> Iterator[str]:
@@ -139,6 +151,8 @@ def _drawn(view: RunView) -> Iterator[str]:
                     f'<span style="{FAINT}">Thinking · {escape(segment.aside)}</span>',
                     _box(clipped(visible(segment.text), limit)),
                 )
+            case ToolUse(state="asking") if segment.asking:
+                yield _waiting(segment, segment.asking, view.at)
             case ToolUse():
                 yield _call(segment, limit)
             case Note():
@@ -155,6 +169,21 @@ def _call(use: ToolUse, limit: int) -> str:
     if use.output and not use.told:
         inside += _labelled("Result", visible(use.output), limit)
     return _fold(line, inside)
+
+
+def _waiting(use: ToolUse, asking: Asking, at: str) -> str:
+    """A call that waits for a decision: open and whole, so that what is decided is what was read."""
+    shown = (
+        (f"{asking.question} ({', '.join(asking.effects)}) {asking.why}", asking.preview),
+        ("All arguments", asking.arguments),
+        ("To decide, run one of these in a cell", asking.commands(at)),
+    )
+    inside = "".join(f"{_label(label)}{_box(text) if text else ''}" for label, text in shown)
+    line = f"<strong>{escape(visible(use.name))}</strong> {escape(use.arguments)}"
+    summary = (
+        f'<code style="{MONO};background-color:transparent;padding:0">{line}</code> {escape(use.upshot)}'
+    )
+    return _fold(summary, inside).replace("<details", "<details open", 1)
 
 
 def _given(use: ToolUse) -> Iterator[tuple[str, str]]:
@@ -177,7 +206,7 @@ def _fold(summary: str, inside: str) -> str:
 
 
 def _label(text: str) -> str:
-    return f'<div style="{FAINT};margin-left:14px;font-size:12px">{text}</div>'
+    return f'<div style="{FAINT};margin-left:14px;font-size:12px">{escape(text)}</div>'
 
 
 def _box(text: str) -> str:
@@ -194,12 +223,15 @@ def _prompt(prompt: str) -> str:
 
 
 def _ending(view: RunView) -> str:
-    if not view.ending:
-        return ""
-    colour = "209,67,67" if view.reason == "error" else "128,128,128"
+    return (
+        _remark(view.ending, "209,67,67" if view.reason == "error" else "128,128,128") if view.ending else ""
+    )
+
+
+def _remark(text: str, colour: str = "128,128,128") -> str:
     return (
         f'<div style="margin:8px 0 10px 0;padding-left:12px;border-left:3px solid rgb({colour})">'
-        f"{escape(view.ending)}</div>"
+        f"{escape(text)}</div>"
     )
 
 
@@ -214,6 +246,13 @@ def _inert(text: str) -> str:
 def _literal(text: str) -> str:
     """Put text into Markdown so that it reads as it stands."""
     return "".join(f"\\{c}" if c in "\\`*_{}[]()#+-.!|<>&~$" else c for c in text)
+
+
+def _as_code(text: str) -> str:
+    """Put text into Markdown as a block of code that nothing in it can end."""
+    longest = max((len(ticks) for ticks in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{text.strip()}\n{fence}"
 
 
 def _without_gaps(lines: Sequence[str]) -> str:

@@ -11,32 +11,28 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from harness_nb.agent import Agent, Outcome
-from harness_nb.errors import UsageError
-from harness_nb.events import Event, Notice, RunStarted
+from harness_nb.agent import Agent
+from harness_nb.errors import HarnessError, UsageError
 from harness_nb.jupyter.approval import AtTheCell
-from harness_nb.jupyter.bridge import attentive, blocking
-from harness_nb.jupyter.live import Shown, UnshownRun, show_run
+from harness_nb.jupyter.bridge import attentive, blocking, running_loop
 from harness_nb.jupyter.result import RunResult
-from harness_nb.jupyter.shell import in_one_line, running_shell, user_variables
-from harness_nb.jupyter.variables import described
-from harness_nb.messages import Message, Text, Transcript
-from harness_nb.safety.grants import Approvals
+from harness_nb.jupyter.shell import in_one_line, user_variables
+from harness_nb.jupyter.work import Ask, ModelOrName, Work
+from harness_nb.messages import Transcript
+from harness_nb.safety.grants import Approvals, Judgement
 from harness_nb.safety.permission import Mode
+from harness_nb.safety.questions import Answer, Question
 from harness_nb.safety.rulefile import NAME, permissions
-from harness_nb.seams import Model, Run
+from harness_nb.seams import Model
 from harness_nb.tools import Tool
 
 if TYPE_CHECKING:
     from harness_nb.recipes import Kit
-
-ModelOrName: TypeAlias = Model | str
-"""A model, or what one is called, such as `local` or `anthropic:MODEL`."""
 
 MAIN = "main"
 """The session that is meant where none is named."""
@@ -82,7 +78,9 @@ class Session:
         self.last_error: BaseException | None = None
         self._made: dict[str, tuple[int, Model]] = {}
         self._one_at_a_time = threading.Lock()
-        self._work: _Work | None = None
+        self._work: Work | None = None
+        self._suspended: Work | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
         self._kit: Kit | None = None
 
     @property
@@ -112,8 +110,11 @@ class Session:
         Raises UsageError, before anything is sent, where this can't work, and ProviderError where the
         model could not answer; the conversation is kept either way. A run that was stopped, or met a
         limit, is a result and says so in `reason`. Book chapter 2.
+
+        Where a person has to be asked and can answer only when the cell is over, the reason is `suspended`;
+        see `resume`. A prompt instead has the calls that wait answered as not approved.
         """
-        with self._working(_Ask(prompt, model, turns, variables, new, show)) as work:
+        with self._working(lambda: self._begun(Ask(prompt, model, turns, variables, new, show))) as work:
             async with attentive():
                 return work.result(await work.outcome())
 
@@ -128,12 +129,58 @@ class Session:
         show: bool = True,
     ) -> RunResult:
         """Do what `run` does where one can't await: in a function, a script, a tool."""
-        with self._working(_Ask(prompt, model, turns, variables, new, show)) as work:
+        with self._working(lambda: self._begun(Ask(prompt, model, turns, variables, new, show))) as work:
             return work.result(blocking(work.outcome()))
 
+    @property
+    def pending(self) -> tuple[Question, ...]:
+        """The questions that a suspended run waits with, oldest first; empty when nothing waits."""
+        work = self._suspended
+        return work.waiting if work is not None and work.run.transcript is self.transcript else ()
+
+    async def resume(self, question: Question, answer: Answer, *, show: bool = True) -> RunResult:
+        """Take a suspended run up again with the answer to one of its questions, and return how it ended.
+
+            question = session.pending[0]
+            result = await session.resume(question, question.allow())
+
+        What runs is exactly the call that was asked about, or as `answer` edits it; calls that wait beside it
+        are asked about again. Raises UsageError if the question doesn't wait any more. Book chapter 14.
+        """
+        with self._working(lambda: self._taken_up(question, answer, show=show)) as work:
+            async with attentive():
+                return work.result(await work.outcome())
+
+    def resume_blocking(self, question: Question, answer: Answer, *, show: bool = True) -> RunResult:
+        """Do what `resume` does where one can't await."""
+        with self._working(lambda: self._taken_up(question, answer, show=show)) as work:
+            return work.result(blocking(work.outcome()))
+
+    def waiting_as_text(self) -> str:
+        """Write what waits for a decision, whole, with what to type; empty when nothing waits."""
+        return self._suspended.waiting_as_text() if self._suspended is not None and self.pending else ""
+
+    def allowed(self, question: Question) -> Answer:
+        """Make the answer that allows a call that waits, with the arguments as its card shows them now. Raises UsageError."""
+        return self._waiting(question).asker.allowed(question)
+
+    def edited(self, question: Question, arguments: str) -> Answer:
+        """Make the answer that allows a call that waits with other arguments, a JSON object. Raises UsageError if they don't fit."""
+        answer = self._waiting(question).asker.edited(question, arguments)
+        if isinstance(answer, str):
+            raise UsageError(answer)
+        return answer
+
+    def _waiting(self, question: Question) -> Work:
+        """Return the suspended run that this question is about."""
+        if self._suspended is None or question not in self.pending:
+            raise UsageError(NOT_PENDING)
+        return self._suspended
+
     def new(self) -> None:
-        """Begin a new conversation; what was said before stays in the results of its runs."""
+        """Begin a new conversation; what was said before stays in the results of its runs, and what waits is given up."""
         self.transcript = Transcript()
+        self._give_up()
 
     def stop(self) -> None:
         """End the run in progress, from any thread; it returns with reason `interrupted`."""
@@ -141,21 +188,18 @@ class Session:
             self._work.stop()
 
     @contextmanager
-    def _working(self, ask: _Ask) -> Iterator[_Work]:
+    def _working(self, begin: Callable[[], Work]) -> Iterator[Work]:
         """Hold the session for one run, show it while it lasts, and have what goes wrong said in one line."""
         mine = self._one_at_a_time.acquire(blocking=False)
         try:
             if not mine:
                 raise UsageError(_BUSY.format(self.name))
-            asker = AtTheCell(defaults.patience)
-            message, agent = ask.message(), self._agent(ask, asker)
-            if ask.new:
-                self.new()
-            self._work = _Work(agent, message, self.transcript, ask, asker)
+            self._work = work = begin()
             try:
-                yield self._work
+                yield work
             finally:
-                self._work.shown.close()
+                work.shown.close()
+                self._suspended = work if work.waiting else None
         except BaseException as fault:
             in_one_line(fault)
             self.last_error = fault
@@ -165,7 +209,58 @@ class Session:
                 self._work = None
                 self._one_at_a_time.release()
 
-    def _agent(self, ask: _Ask, asker: AtTheCell) -> Agent:
+    def _begun(self, ask: Ask) -> Work:
+        """Prepare a run of a prompt. What still waited is given up, and the model is told so."""
+        asker = AtTheCell(defaults.patience, self._clicked)
+        agent = self._agent(ask, asker)
+        at = "%agent" if self.name == MAIN else f'%agent --session "{self.name}"'
+        work = Work(agent, Transcript() if ask.new else self.transcript, ask, asker, at)
+        if permissions().loosens(self.mode or defaults.mode):
+            work.notice(LOOSENED)
+        work.run.waiting = bool(self.pending) and not ask.new
+        self.transcript = work.run.transcript
+        self._give_up()
+        return work
+
+    def _give_up(self) -> None:
+        """Have nothing wait any more: a new request came instead of a decision."""
+        work, self._suspended = self._suspended, None
+        if work is None:
+            return
+        for question in work.waiting:
+            given_up = Judgement.of(question.call, question.verdict, allowed=False, by="superseded")
+            self.approvals.note(given_up)
+        work.leave(**{question.id: question.deny(by="superseded") for question in work.waiting})
+
+    def _taken_up(self, question: Question, answer: Answer, *, show: bool | None) -> Work:
+        """Prepare the suspended run to go on with a decision; `show` None has it go on where it waits."""
+        work = self._waiting(question)
+        asker = AtTheCell(defaults.patience, self._clicked)
+        agent = self._agent(work.ask, asker)
+        if work.overdue(defaults.patience):
+            answer = question.deny("No answer came in time.", by="timeout")
+        work.go_on(agent, asker, question, answer, show=show)
+        self._suspended = None
+        return work
+
+    def _clicked(self, question: Question, answer: Answer) -> str:
+        """Take the suspended run up again where it waits, its cell being over; return in a sentence why that can't be."""
+        loop = running_loop()
+        if loop is None or threading.current_thread() is not threading.main_thread():
+            return (
+                "This kernel can't take it up by a click: decide by a command in a cell, as it stands above."
+            )
+        with ExitStack() as stack:
+            try:
+                work = stack.enter_context(self._working(lambda: self._taken_up(question, answer, show=None)))
+            except HarnessError as fault:
+                return str(fault)
+            task = loop.create_task(_to_its_end(stack.pop_all(), work))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return ""
+
+    def _agent(self, ask: Ask, asker: AtTheCell) -> Agent:
         # Making tools loads pydantic: not before there is a run, so that %load_ext is quick.
         from harness_nb.jupyter.cell_tools import cell_tools
         from harness_nb.recipes import Kit, Permit, assistant
@@ -218,73 +313,19 @@ def session_names() -> list[str]:
 
 def tools_of_the_notebook() -> list[Tool]:
     """Return the notebook's tools by name; where two have one name, the one that is its variable's own."""
-    found = [(name, value) for name, value in user_variables().items() if isinstance(value, Tool)]
+    found = [
+        (name, value)
+        for name, value in user_variables().items()
+        if issubclass(type(value), Tool) and isinstance(value, Tool)  # a proxy may raise when asked itself
+    ]
     found.sort(key=lambda pair: pair[0] == pair[1].name)
     return list({item.name: item for _, item in found}.values())
 
 
-@dataclass(frozen=True, slots=True)
-class _Ask:
-    """What one run is asked for: the arguments of `Session.run`."""
-
-    prompt: str
-    model: ModelOrName | None
-    turns: int | None
-    variables: Sequence[str]
-    new: bool
-    show: bool
-
-    def message(self) -> Message:
-        """Write the message that the model gets. Raises UsageError."""
-        if not self.prompt.strip():
-            raise UsageError(
-                "There is no prompt: write it after %agent, or on the lines below %%agent. Nothing was sent."
-            )
-        scope = user_variables() if self.variables else {}
-        told = [Text(f"\n\n{described(name, scope)}") for name in self.variables]
-        return Message("user", (Text(self.prompt), *told))
-
-
-class _Work:
-    """One run of a session while it lasts."""
-
-    def __init__(
-        self, agent: Agent, message: Message, transcript: Transcript, ask: _Ask, asker: AtTheCell
-    ) -> None:
-        shell = running_shell()
-        self._cell = shell.execution_count if shell is not None and ask.show else None
-        shown = self._cell is not None
-        self.shown: Shown = (
-            show_run(ask.prompt, self.stop, asker.clicked) if shown else UnshownRun(ask.prompt)
-        )
-        asker.attend(self.shown, agent.tools)
-        self._agent = agent
-        self._message = message
-        self._variables = ask.variables
-        self._loosened = permissions().loosens(self.mode or defaults.mode)
-        self._run = Run(transcript, self._hear)
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def _hear(self, event: Event) -> None:
-        self.shown.listener(event)
-        if isinstance(event, RunStarted) and self._loosened:
-            self.shown.listener(Notice(LOOSENED))
-        if isinstance(event, RunStarted) and self._variables:
-            names = ", ".join(f"`{name}`" for name in self._variables)
-            self.shown.listener(Notice(f"Described to the model: {names}."))
-
-    async def outcome(self) -> Outcome:
-        self._loop = asyncio.get_running_loop()
-        return await self._agent.run(self._message, self._run)
-
-    def result(self, outcome: Outcome) -> RunResult:
-        values = {item.name: getattr(outcome.or_raise(), item.name) for item in fields(outcome)}
-        values["transcript"] = Transcript(outcome.transcript.entries)  # the session's own grows on
-        return RunResult(**values, view=self.shown.view, cell=self._cell)
-
-    def stop(self) -> None:
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._run.stop)
+async def _to_its_end(stack: ExitStack, work: Work) -> None:
+    """Run what a click has taken up; the view says what comes of it, and `last_error` what goes wrong beside."""
+    with suppress(Exception), stack:
+        await work.outcome()
 
 
 LOOSENED = (
@@ -295,3 +336,5 @@ _BUSY = (
     "Session `{}` is at work on another prompt: wait for it, stop it, or use another session "
     "(%agent --session NAME). Nothing was sent."
 )
+
+NOT_PENDING = "This call does not wait for a decision any more: nothing was changed and nothing was run."

@@ -46,6 +46,13 @@ class TerminalRun:
         """A terminal has no buttons."""
         return False
 
+    async def attended(self) -> bool:
+        """Who can be asked is asked at once."""
+        return False
+
+    def go_on(self, stop: Callable[[], None], decide: Callable[[dict[str, object]], str]) -> None:
+        """A terminal has no buttons."""
+
     def listener(self, event: Event) -> None:
         """Write what is new."""
         self.view.take(event)

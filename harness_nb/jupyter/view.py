@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
+from harness_nb.agent import SUPERSEDED
 from harness_nb.errors import Reason
 from harness_nb.events import (
     ApprovalAsked,
@@ -52,6 +53,7 @@ HEADLINES: dict[Reason, str] = {
     "interrupted": "stopped by you",
     "refused": "declined by the model",
     "incomplete": "ended without an answer",
+    "suspended": "stopped to ask you",
     "error": "failed",
 }
 """Each end state in a few words, for a header."""
@@ -73,6 +75,8 @@ class RunView:
         self.detail = ""
         self.doing = "starting"
         """What is going on right now, in a few words."""
+        self.at = "%agent"
+        """How the session is spoken to: what a person types before a decision."""
         self.continues = True
         """Whether another prompt can go on from here: what an ending may offer."""
         self._clock = clock
@@ -89,6 +93,15 @@ class RunView:
         if self._started is None:
             return 0.0
         return (self._ended if self._ended is not None else self._clock()) - self._started
+
+    @property
+    def waits(self) -> bool:
+        """Whether the run has ended with questions that can still be decided."""
+        return self.reason == "suspended" and any(use.state == "asking" for use in self._asked)
+
+    @property
+    def _asked(self) -> list[ToolUse]:
+        return [segment for segment in self.segments if isinstance(segment, ToolUse) and segment.asking]
 
     @property
     def headline(self) -> str:
@@ -116,6 +129,13 @@ class RunView:
             case "refused":
                 reason = detail or "it gave no reason."
                 return f"The model declined: {reason} Ask in other words, or ask another model."
+            case "suspended" if self.waits:
+                said, next_step = (
+                    f"{detail} Nothing of it has run.",
+                    "Decide by the buttons, or by a command in a cell: it stands at the call.",
+                )
+            case "suspended" if self._asked:
+                return "The conversation went on in a later cell."
             case "turns":
                 said, next_step = detail, "What was done stands, and the next prompt goes on from here."
             case _:
@@ -181,7 +201,8 @@ class RunView:
     def _begin(self, model: str, limit: int) -> None:
         self.model = self._own_model = model
         self.limit = limit
-        self._started = self._clock()
+        self._started = self._clock() - self.elapsed  # that of a suspended run goes on, without the wait
+        self.reason, self._ended = None, None
 
     def _say(self, kind: Literal["text", "thinking"], doing: str, piece: str) -> int:
         if self._open is None or self._open.kind != kind:
@@ -232,11 +253,11 @@ class RunView:
         """Take a finished message: what was streamed is known, what was not joins now."""
         if message.role == "user":
             return self._hear(message.text)
-        if message.role == "tool" and self.turn == 0 and message.results:
-            left = counted(len(message.results), "call")
-            return self._add(
-                "notice", f"{left} left open by an earlier run: told the model that it may have run."
-            )
+        open_before = [result for result in message.results if result.call_id not in self._calls]
+        if message.role == "tool" and self.turn == 0 and open_before:
+            left = counted(len(open_before), "call")
+            told = "may have run" if open_before[0].text != SUPERSEDED else "was not approved and did not run"
+            return self._add("notice", f"{left} left open by an earlier run: told the model that it {told}.")
         if message.role != "assistant":
             return None
         said = {segment.kind for segment in self.segments[self._turn_start :] if isinstance(segment, Words)}
@@ -265,6 +286,7 @@ class RunView:
         index, use = self._call(event.call.id, event.call.name)
         again = use.asking is not None and use.asking.asked.id == event.id
         began = use.asking.began if use.asking is not None and again else self._clock()
+        use.raw = use.raw or event.call.raw  # a run that is taken up again does not write its calls anew
         use.asking = Asking(event, began, edited=again)
         use.state = "asking"
         self._tell_running()
@@ -358,7 +380,7 @@ class RunView:
     def _end(self, event: RunEnded) -> None:
         self._close()
         for segment in self.segments:
-            if isinstance(segment, ToolUse) and segment.busy:
+            if isinstance(segment, ToolUse) and segment.busy and event.reason != "suspended":
                 segment.state = "interrupted" if segment.state == "running" else "not run"
         self.reason, self.detail = event.reason, event.detail
         self.turn, self.usage = event.turns, event.usage

@@ -13,7 +13,7 @@ import asyncio
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
@@ -26,6 +26,7 @@ from harness_nb.events import Event, RunEnded
 from harness_nb.jupyter.bridge import running_loop
 from harness_nb.jupyter.feed import Feed, Json
 from harness_nb.jupyter.record import bundle
+from harness_nb.jupyter.shell import answerable
 from harness_nb.jupyter.view import RunView
 
 INTERVAL = 0.12
@@ -64,16 +65,22 @@ class LiveRun:
         prompt: str,
         stop: Callable[[], None],
         decide: Callable[[Json], str] = lambda _: "",
+        *,
+        takes_input: bool = True,
     ) -> None:
-        """Show the run at once, before its first event; `stop` and `decide` hear what a person asks for."""
+        """Show the run at once, before its first event; `stop` and `decide` hear what a person asks for.
+
+        `takes_input` is whether the front end can ask them for a line.
+        """
         self.view = RunView(prompt)
-        self.input: Callable[[str], str] | None = input
+        self._takes_input = takes_input
+        self._in_main_thread = threading.current_thread() is threading.main_thread()
         self._stop = stop
         self._decide = decide
         self._heard = asyncio.Event()
         self._began = time.monotonic()
         self._feed = Feed(self.view)
-        self._loop = running_loop()
+        self._loop = self._home = running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._number = 0
         self._sent_at = 0.0
@@ -81,17 +88,25 @@ class LiveRun:
         self._catch_up = CATCH_UP
         self._closed = False
         self._display = uuid.uuid4().hex
+        self._below = ""
+        """Where the buttons are while the record of a suspended run stands in the place of the view."""
+        self._waits = False
         self._live = Live(start=self._whole())
         self._live.on_msg(self._hear)
-        shown = {
-            "application/vnd.jupyter.widget-view+json": {
-                "version_major": 2,
-                "version_minor": 0,
-                "model_id": self._live.model_id,
-            },
-            "text/plain": f"A run in progress: {prompt}",
-        }
-        display(shown, raw=True, display_id=self._display)  # type: ignore[no-untyped-call]
+        display(self._drawing(), raw=True, display_id=self._display)  # type: ignore[no-untyped-call]
+
+    def _drawing(self) -> Json:
+        drawn = {"version_major": 2, "version_minor": 0, "model_id": self._live.model_id}
+        return {"application/vnd.jupyter.widget-view+json": drawn, "text/plain": f"A run in progress: {self.view.prompt}"}
+
+    @property
+    def input(self) -> Callable[[str], str] | None:
+        """How a line is read from the person, None in the background: an alarm ends it on the main thread alone."""
+        return answerable() if self._in_main_thread and self._takes_input else None
+
+    async def attended(self) -> bool:
+        """Somebody does."""
+        return True
 
     async def clickable(self) -> bool:
         """Wait a little for a sign of life from the front end; what can't be heard now won't be clicked either."""
@@ -109,6 +124,8 @@ class LiveRun:
         if self._closed:
             return
         self._feed.hear(event)
+        if self._waits:
+            self._put(bundle(self.view), self._display)
         wait = self._sent_at + INTERVAL - time.monotonic()
         if wait <= 0 or isinstance(event, RunEnded):
             self._send()
@@ -116,16 +133,42 @@ class LiveRun:
             self._timer = self._later(wait)
 
     def close(self) -> None:
-        """Put the record in the place of the live view. Does nothing the second time."""
-        if self._closed:
+        """Put the record in the place of the live view; buttons that wait go below it. Does nothing the second time."""
+        if self._closed or (self._waits and self.view.waits):
             return
-        self._closed = True
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
         self.view.finish()
-        update_display(bundle(self.view), raw=True, display_id=self._display)  # type: ignore[no-untyped-call]
+        self._put(bundle(self.view), self._display)
+        if self.view.waits:
+            self._wait()
+            return
+        self._closed = True
+        self._remove_buttons()
         self._live.layout.close()
         self._live.close()
+
+    def _wait(self) -> None:
+        self._send()
+        self._waits, self._loop, self._below = True, self._home, uuid.uuid4().hex
+        buttons = self._drawing() | {"text/html": "", "text/plain": ""}  # the record above has the words
+        display(buttons, raw=True, display_id=self._below)  # type: ignore[no-untyped-call]
+
+    def go_on(self, stop: Callable[[], None], decide: Callable[[Json], str]) -> None:
+        """Put the live view back in the place of the record: the run goes on, whether or not its cell is over."""
+        self._stop, self._decide = stop, decide
+        self._remove_buttons()
+        self._waits = False
+        self._put(self._drawing(), self._display)
+
+    def _remove_buttons(self) -> None:
+        if self._below:
+            self._put({"text/plain": ""}, self._below)
+            self._below = ""
+
+    def _put(self, forms: Mapping[str, object], place: str) -> None:
+        update_display(forms, raw=True, display_id=place)  # type: ignore[no-untyped-call]
 
     def _later(self, wait: float) -> asyncio.TimerHandle | None:
         if (loop := running_loop()) is None:

@@ -139,6 +139,8 @@ class _Asking:
             async with limit:
                 answer = await self.ask(question, run)
         except (asyncio.CancelledError, KeyboardInterrupt, RunStop) as stop:
+            if isinstance(stop, RunStop) and stop.reason == "suspended":
+                raise  # it stays open, and the run ends here until it is decided
             words = str(stop) or "The run was stopped while the question was open."
             run.emit(_event(question, question.deny(words, by="interrupted")))
             self.held.note(Judgement.of(call, verdict, allowed=False, by="interrupted"))

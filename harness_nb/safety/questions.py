@@ -61,12 +61,12 @@ class OpenQuestions:
 
     def __init__(self) -> None:
         """Start with none open."""
-        self._ahead: dict[str, Answer] = {}
+        self._ahead: dict[tuple[str, str], tuple[Question, Answer]] = {}
         self._waiting: dict[str, tuple[Question, asyncio.Future[Answer]]] = {}
 
     async def __call__(self, question: Question, run: Run) -> Answer:
         """Wait for the decision on this question; it is withdrawn when the wait ends, however it ends."""
-        if early := self._ahead.pop(question.fingerprint, None):
+        if early := self.early(question):
             return early
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting[question.id] = question, future
@@ -92,9 +92,14 @@ class OpenQuestions:
             return True
         return False
 
-    def decide_ahead(self, answer: Answer) -> None:
+    def decide_ahead(self, question: Question, answer: Answer) -> None:
         """Answer the same call when it is asked about next, once: for a run that was suspended and is taken up again."""
-        self._ahead[answer.fingerprint] = answer
+        self._ahead[question.call.id, answer.fingerprint] = question, answer
+
+    def early(self, question: Question) -> Answer | None:
+        """Take the answer that was given ahead for exactly this call, if there is one, and the tool is still the same."""
+        before, answer = self._ahead.pop((question.call.id, question.fingerprint), (None, None))
+        return answer if before is not None and before.call.spec == question.call.spec else None
 
 
 def _settle(future: asyncio.Future[Answer], answer: Answer) -> None:

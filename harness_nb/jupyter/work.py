@@ -1,0 +1,157 @@
+"""One run of a session while it lasts, and for as long as it waits for a decision after its cell has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TypeAlias
+
+from harness_nb.agent import Agent, Outcome
+from harness_nb.errors import UsageError
+from harness_nb.events import ApprovalAsked, ApprovalDecided, Event, Notice, RunStarted
+from harness_nb.jupyter.approval import AtTheCell
+from harness_nb.jupyter.asking import waiting_as_text
+from harness_nb.jupyter.live import Shown, UnshownRun, show_run
+from harness_nb.jupyter.result import RunResult
+from harness_nb.jupyter.segments import ToolUse
+from harness_nb.jupyter.shell import running_shell, user_variables
+from harness_nb.jupyter.variables import described
+from harness_nb.messages import Message, Text, Transcript
+from harness_nb.safety.questions import Answer, Question
+from harness_nb.seams import Model, Run
+
+ModelOrName: TypeAlias = Model | str
+"""A model, or what one is called, such as `local` or `anthropic:MODEL`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What one run is asked for: the arguments of `Session.run`."""
+
+    prompt: str
+    model: ModelOrName | None
+    turns: int | None
+    variables: Sequence[str]
+    new: bool
+    show: bool
+
+    def message(self) -> Message:
+        """Write the message that the model gets. Raises UsageError."""
+        if not self.prompt.strip():
+            raise UsageError(
+                "There is no prompt: write it after %agent, or on the lines below %%agent. Nothing was sent."
+            )
+        scope = user_variables() if self.variables else {}
+        told = [Text(f"\n\n{described(name, scope)}") for name in self.variables]
+        return Message("user", (Text(self.prompt), *told))
+
+
+class Work:
+    """One run of a session: shown, stopped, and taken up again if it was suspended."""
+
+    def __init__(self, agent: Agent, transcript: Transcript, ask: Ask, asker: AtTheCell, at: str) -> None:
+        """Show the run, which has not begun; `at` is how its session is spoken to."""
+        self.ask = ask
+        self.asker = asker
+        self.run = Run(transcript, self._hear)
+        self._message: Message | None = ask.message()
+        self._at = at
+        self._agent = agent
+        self._notices: list[str] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._since = 0.0
+        self.shown = self._show(show=ask.show)
+        asker.attend(self.shown, agent.tools)
+        if ask.variables:
+            self.notice(f"Described to the model: {', '.join(f'`{name}`' for name in ask.variables)}.")
+
+    def _show(self, *, show: bool) -> Shown:
+        shell = running_shell()
+        self._cell = shell.execution_count if shell is not None and show else None
+        prompt = self.ask.prompt
+        shown: Shown = (
+            UnshownRun(prompt) if self._cell is None else show_run(prompt, self.stop, self.asker.clicked)
+        )
+        shown.view.at = self._at
+        return shown
+
+    def notice(self, text: str) -> None:
+        """Have this said once the run has begun."""
+        self._notices.append(text)
+
+    def _hear(self, event: Event) -> None:
+        self.shown.listener(event)
+        if isinstance(event, RunStarted):
+            for text in self._notices:
+                self.shown.listener(Notice(text))
+            self._notices.clear()
+
+    async def outcome(self) -> Outcome:
+        """Run to the end."""
+        self._loop = asyncio.get_running_loop()
+        outcome = await self._agent.run(self._message, self.run)
+        self._since = time.monotonic()
+        return outcome
+
+    def result(self, outcome: Outcome) -> RunResult:
+        """Make the cell's value of how the run ended. Raises the provider's error if that is what ended it."""
+        values = {item.name: getattr(outcome.or_raise(), item.name) for item in fields(outcome)}
+        values["transcript"] = Transcript(outcome.transcript.entries)  # the session's own grows on
+        return RunResult(**values, view=self.shown.view, cell=self._cell)
+
+    def stop(self) -> None:
+        """End the run, from any thread."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self.run.stop)
+
+    # -- once it is suspended
+
+    @property
+    def waiting(self) -> tuple[Question, ...]:
+        """The questions that it was suspended with, in the order of the calls; none while it runs or when it is over."""
+        if not self.run.waiting:
+            return ()
+        order = [call.id for call in self.run.transcript.dangling()]
+        found = [question for question in self.asker.waiting if question.call.id in order]
+        return tuple(sorted(found, key=lambda question: order.index(question.call.id)))
+
+    def waiting_as_text(self) -> str:
+        """Write the questions that it waits with, whole, and what decides them."""
+        ids = {question.id for question in self.waiting}
+        uses = (s.asking for s in self.shown.view.segments if isinstance(s, ToolUse) and s.asking)
+        return "\n".join(waiting_as_text(asking, self._at) for asking in uses if asking.asked.id in ids)
+
+    def overdue(self, patience: float | None) -> bool:
+        """Tell whether its questions have waited longer than so many seconds."""
+        return patience is not None and time.monotonic() - self._since > patience
+
+    def leave(self, **decided: Answer) -> None:
+        """Show where it waited that what was asked is decided: for each question's id its answer, else as `moved`."""
+        for use in [use for use in self.shown.view.segments if isinstance(use, ToolUse)]:
+            if use.state == "asking" and use.asking is not None:
+                answer = decided.get(use.asking.asked.id) or Answer(False, "", "moved")
+                self.shown.listener(_told(use.asking.asked, answer))
+        self.shown.close()
+
+    def go_on(
+        self, agent: Agent, asker: AtTheCell, question: Question, answer: Answer, *, show: bool | None
+    ) -> None:
+        """Take it up again with a decision: in the cell at work now if `show`, where it waits if `show` is None."""
+        self._agent, self._message, self.asker = agent, None, asker
+        asker.decide_ahead(question, answer)
+        if show is None:
+            self.shown.go_on(self.stop, asker.clicked)
+        else:
+            self.leave(**{question.id: answer})
+            self.shown = self._show(show=show)
+            self.notice("Goes on from an earlier cell, which waited for your decision.")
+        asker.attend(self.shown, agent.tools)
+
+
+def _told(asked: ApprovalAsked, answer: Answer) -> ApprovalDecided:
+    edited = "" if answer.edited is None else json.dumps(answer.edited, ensure_ascii=False)
+    by, scope, reason = answer.by, answer.scope, answer.reason
+    return ApprovalDecided(asked.id, asked.call, answer.allowed, by, scope, reason, edited)
