@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from kernel.rig import OLDER, python_of
+from kernel.rig import OLDEST, python_of
 
 from harness_nb import cli
 from harness_nb.providers.recorded import recording
@@ -42,7 +42,7 @@ def test_a_file_needs_no_fetching(tmp_path):
 @pytest.mark.parametrize(("command", "extra"), [("lab", "all"), ("setup", "local")])
 def test_without_its_extra_a_command_says_what_to_install(command, extra):
     """The environment with the older kernel has the core alone."""
-    done = harness_nb(command, python=python_of(OLDER))
+    done = harness_nb(command, python=python_of(OLDEST))
     assert done.returncode == 1
     assert done.stderr.endswith(f"Install it: pip install 'harness-nb[{extra}]'\n")
 

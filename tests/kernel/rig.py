@@ -1,4 +1,4 @@
-"""A real kernel driven over its protocol, on the newest ipykernel or in a second environment on an older one."""
+"""A real kernel driven over its protocol, on the newest ipykernel or in an environment of its own on an older one."""
 
 from __future__ import annotations
 
@@ -15,14 +15,20 @@ from pathlib import Path
 from queue import Empty
 from typing import Any, TypeVar
 
+from filelock import FileLock
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_notebook
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
 NEWEST = "newest"
-OLDER = "6.31"
+OLDEST = "6.31"
+VERSIONS = (NEWEST, "7.3", OLDEST)
+"""Those that differ in what reaches a cell at work: 7.4 and later hear clicks while it awaits, 7.3 on subshells, 6.31 none."""
 PATIENCE = 60
 """Seconds to wait for the kernel: generous, since the machine may be busy."""
 
@@ -74,7 +80,7 @@ class Execution:
         idle = Sent("status", {"execution_state": "idle"}, self.id)
 
         def ended() -> bool:
-            if waiting and self.kernel.answered(waiting[0]):
+            if waiting and self.kernel.answered(waiting[0], self.id):
                 del waiting[0]
             return idle in self.kernel.inbox
 
@@ -91,6 +97,7 @@ class Kernel:
         self.inbox: list[Sent] = []
         self._manager = manager
         self._client = client
+        self._subshell: str | None = None
 
     def execute(self, code: str, timeout: float = PATIENCE, answers: Sequence[str] = ()) -> Execution:
         """Run a cell to its end, answering each `input()` on the way."""
@@ -104,11 +111,36 @@ class Kernel:
         """Interrupt as the stop button does."""
         self._manager.interrupt_kernel()
 
-    def send_comm(self, comm_id: str, data: dict[str, Any]) -> str:
-        """Send a message to a comm, as a widget's view does on a click; return its request id."""
+    def headless(self, *cells: str) -> NotebookNode:
+        """Run cells in this kernel by nbclient: nobody to click, nobody to answer; return the notebook with its outputs."""
+        notebook = new_notebook(cells=[new_code_cell(code) for code in cells])
+        runner = NotebookClient(notebook, km=self._manager, timeout=PATIENCE, store_widget_state=False)
+        try:
+            return runner.execute()
+        finally:
+            runner.kc.stop_channels()
+
+    def send_comm(self, comm_id: str, data: dict[str, Any], *, aside: bool = False) -> str:
+        """Send a message to a comm, as a widget's view does on a click; return its request id.
+
+        It waits its turn behind the cells, or goes `aside`: over a subshell where the kernel has those, as from JupyterLab.
+        """
         message = self._client.session.msg("comm_msg", {"comm_id": comm_id, "data": data})
+        if aside and (subshell := self.subshell()):
+            message["header"]["subshell_id"] = subshell
         self._client.shell_channel.send(message)
         return str(message["header"]["msg_id"])
+
+    def subshell(self) -> str:
+        """The id of the kernel's second shell, made on first use; empty where it can't have one."""
+        if self._subshell is None:
+            about = self._client.kernel_info(reply=True, timeout=PATIENCE)["content"]
+            self._subshell = ""
+            if "kernel subshells" in about.get("supported_features", ()):
+                self._client.control_channel.send(self._client.session.msg("create_subshell_request"))
+                reply = self._client.get_control_msg(timeout=PATIENCE)
+                self._subshell = str(reply["content"]["subshell_id"])
+        return self._subshell
 
     def complete(self, code: str) -> list[str]:
         """Ask for completions at the end of this code."""
@@ -133,12 +165,14 @@ class Kernel:
             self.inbox.append(Sent(raw["msg_type"], raw["content"], parent))
         return held
 
-    def answered(self, text: str) -> bool:
-        """Answer an `input()` if one is waiting."""
-        try:
-            self._client.get_stdin_msg(timeout=0)
-        except Empty:
-            return False
+    def answered(self, text: str, request: str) -> bool:
+        """Answer an `input()` of this request if one is waiting; those of cells that are over are passed over."""
+        asked = ""
+        while asked != request:
+            try:
+                asked = self._client.get_stdin_msg(timeout=0)["parent_header"].get("msg_id", "")
+            except Empty:
+                return False
         self._client.input(text)
         return True
 
@@ -196,10 +230,12 @@ def python_of(version: str) -> Path:
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     wanted = sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()
     stamp = folder / "made-for"
-    if not stamp.exists() or stamp.read_text() != wanted:
-        _uv("venv", "--allow-existing", "--python", sys.executable, str(folder))
-        _uv("pip", "install", "--python", str(python), "--editable", str(ROOT), f"ipykernel=={version}.*")
-        stamp.write_text(wanted)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder}.lock"):  # two workers may want it at once
+        if not stamp.exists() or stamp.read_text() != wanted:
+            _uv("venv", "--allow-existing", "--python", sys.executable, str(folder))
+            _uv("pip", "install", "--python", str(python), "--editable", str(ROOT), f"ipykernel=={version}.*")
+            stamp.write_text(wanted)
     return python
 
 
