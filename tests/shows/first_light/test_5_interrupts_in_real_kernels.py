@@ -1,4 +1,4 @@
-"""Line 5: whatever a run is doing, an interrupt frees the cell at once, the record is whole, and the next prompt works."""
+"""Line 5, public bug report R15: whatever a run is doing, an interrupt frees the cell at once, the record is whole, and the next prompt works."""
 
 import time
 

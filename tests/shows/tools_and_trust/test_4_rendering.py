@@ -1,4 +1,4 @@
-"""Show 4: hostile text in every field of the live view, its card and the record runs nothing, fetches nothing, and reads literally."""
+"""Show 4, public bug report R18: hostile text in every field of the live view, its card and the record runs nothing, fetches nothing, and reads literally."""
 
 import pytest
 from playwright.sync_api import expect
