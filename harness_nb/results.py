@@ -31,7 +31,7 @@ ITEMS = 1_000
 DEPTH = 20
 """Deepest nesting that is written out."""
 
-WIDE = {"max_cols": 50, "max_colwidth": 200}
+WIDE = {"max_cols": 50, "max_colwidth": 100}
 """Most columns of a frame that are shown, and characters of a cell; what is left out is marked."""
 
 EMPTY = "(the tool returned empty text)"

@@ -363,6 +363,23 @@ def test_a_large_frame_is_a_preview_with_its_shape():
     assert "first 0 rows" in text(frame.head(0))
 
 
+def test_of_a_wide_frame_few_columns_are_shown_and_of_a_long_cell_its_start():
+    pandas = pytest.importorskip("pandas")
+    wide = text(pandas.DataFrame([range(20_000)] * 3))
+    assert wide.startswith("DataFrame, 3 x 20,000; first 3 rows:")
+    assert " ... " in wide
+    assert len(wide) < 3_000
+    assert len(text(pandas.DataFrame({"a": ["x" * 1_000] * 3}))) < 800
+
+
+def test_a_proxy_that_answers_to_any_name_is_not_called():
+    class Proxy:
+        def __getattr__(self, name):
+            raise AssertionError(name) if name == "model_dump" else AttributeError(name)
+
+    assert "Proxy object" in text(Proxy())
+
+
 def test_what_pandas_calls_missing_is_still_a_word():
     pd = pytest.importorskip("pandas")
     assert strictly(text([pd.NA, pd.NaT, pd.Timestamp("2024-01-01")])) == [
