@@ -94,6 +94,77 @@ def test_a_figure_is_seen_and_one_that_cannot_be_drawn_is_told_of(shell):
     assert "`value` (Figure)" in inspected(shell, Figure(None)).text
 
 
+class Raising:
+    """Its every part raises, as a proxy outside of its context does."""
+
+    @property
+    def __class__(self):
+        raise RuntimeError("outside")
+
+    shape = columns = dtypes = __class__
+
+    def __len__(self):
+        raise RuntimeError("outside")
+
+    __repr__ = __len__
+
+
+class Anything:
+    """Answers to any name, as the proxy of a server does, and notes what is called."""
+
+    def __init__(self):
+        self.called = []
+
+    def __getattr__(self, name):
+        return lambda: self.called.append(name)
+
+
+def test_no_value_keeps_the_others_from_being_listed(shell):
+    shell.user_ns.update(raising=Raising(), other=[1])
+    (listed,) = results(shell, call("list_variables"))
+    assert listed.text == "raising: Raising\nother: list, 1 item"
+    (told,) = results(shell, call("inspect_variable", name="raising"))
+    assert "(it can't be read: RuntimeError)" in told.text
+
+
+def test_looking_at_a_value_calls_nothing_that_its_type_does_not_have(shell):
+    proxy = Anything()
+    assert "Anything object" in inspected(shell, proxy).text
+    assert proxy.called == []
+
+
+def test_of_hundreds_of_variables_the_older_are_listed_by_name_alone(shell):
+    shell.user_ns.update({f"v{number}": number for number in range(150)})
+    (listed,) = results(shell, call("list_variables"))
+    assert listed.text.startswith("v50: int\nv51: int\n")
+    assert "v149: int\n[50 older ones, by name alone: v0, v1, " in listed.text
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (None, "`value` (NoneType):\nNone"),
+        ("x" * 3_000_000, "):\n[long output, shortened: first 838 and last 838 of 3,000,000 characters; ask"),
+        (pandas.Series(["hunter22"], name="password"), "(a secret, left out)"),
+        (pandas.DataFrame([range(500)] * 3, columns=map(str, range(500))), "99: int64, and 400 more"),
+        (numpy.zeros(20_000_001, "i1"), "of more than 20,000,000 numbers the range is not worked out"),
+    ],
+    ids=["none", "long", "secret", "wide", "large"],
+)
+def test_a_value_is_told_briefly_and_truly(shell, value, said):
+    told = inspected(shell, value).text
+    assert said in told
+    assert told.count("long output, shortened: first") <= 2
+    assert len(told) < 6_000
+    assert "hunter22" not in told
+
+
+def test_a_secret_in_the_end_of_a_huge_text_is_left_out(shell):
+    told = inspected(shell, "x" * 3_000_000 + " password='hunter22hunter22'").text
+    assert told.count("a secret, left out") == 1
+    assert "hunter22" not in told
+
+
 def test_a_cell_is_added_only_where_that_is_allowed(shell):
     (refused,) = results(shell, call("add_cell", code="1 + 1"))
     assert refused.is_error

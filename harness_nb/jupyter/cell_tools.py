@@ -7,21 +7,28 @@ the model, too.
 
 from __future__ import annotations
 
+import sys
 import traceback
-from collections.abc import Mapping
-from typing import Annotated
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import Annotated, Any, cast
 
 from harness_nb.errors import ToolError, UsageError
 from harness_nb.events import Preview
 from harness_nb.jupyter.bridge import in_the_cell
-from harness_nb.jupyter.shell import Shell, running_shell, user_variables
-from harness_nb.jupyter.variables import described, extent
+from harness_nb.jupyter.shell import Shell, in_kernel, running_shell, user_variables
+from harness_nb.jupyter.tee import Tee
+from harness_nb.jupyter.variables import described, extent, library
 from harness_nb.messages import Image, Text
 from harness_nb.redaction import is_secret_name
 from harness_nb.tools import Tool, tool
 
 MOST = 100
-"""Most variables that are listed."""
+"""Most variables that are listed with type and size, and most columns of a table."""
+
+NUMBERS = 20_000_000
+"""Most numbers that are looked through for their range: it copies them."""
 
 FRAMES = 3
 """Most lines of the failing code that a model is shown."""
@@ -35,18 +42,26 @@ def cell_tools() -> tuple[Tool, ...]:
 @tool(effects={"read"})
 def list_variables() -> str:
     """List the notebook's variables with their types and sizes. Changes nothing; look at a value with inspect_variable."""
-    scope = {name: value for name, value in user_variables().items() if not isinstance(value, Tool)}
-    lines = [f"{name}: {type(value).__name__}{extent(value)}" for name, value in list(scope.items())[:MOST]]
-    if len(scope) > MOST:
-        lines.append(f"[{len(scope) - MOST:,} more are not listed; inspect_variable shows any by name]")
+    scope = {name: value for name, value in user_variables().items() if not issubclass(type(value), Tool)}
+    older, newer = list(scope)[:-MOST], list(scope)[-MOST:]
+    lines = [_told_of(name, scope[name]) for name in newer]
+    if older:
+        lines.append(f"[{len(older):,} older ones, by name alone: {', '.join(older)}]")
     return "\n".join(lines) or "The notebook has no variables yet."
+
+
+def _told_of(name: str, value: object) -> str:
+    try:
+        return f"{name}: {type(value).__name__}{extent(value)}"
+    except Exception:  # noqa: BLE001 - a value's own code may raise anything
+        return f"{name}: (it can't be looked at)"
 
 
 @tool(effects={"read"})
 def inspect_variable(name: Annotated[str, "one variable's name, no expression"]) -> list[Text | Image]:
     """Show one variable of the notebook: type, size and the start of its value; of a table its columns, of numbers their range.
 
-    Changes nothing and runs no code of yours. What looks like a secret is left out.
+    Changes nothing and runs no code of yours, so nobody is asked. What looks like a secret is left out.
     """
     scope = user_variables()
     try:
@@ -63,35 +78,36 @@ def inspect_variable(name: Annotated[str, "one variable's name, no expression"])
 
 
 def _columns(value: object) -> str:
-    dtypes = getattr(value, "dtypes", None)
-    columns = getattr(value, "columns", None)
-    if dtypes is None or columns is None:
-        return ""
+    frame = cast("Any", value)
     try:
-        pairs = [f"{column}: {kind}" for column, kind in zip(columns, dtypes, strict=False)]
-    except Exception:  # noqa: BLE001 - a value's own code may raise anything
+        if library(value) not in {"pandas", "polars", "geopandas"}:
+            return ""
+        types = zip(frame.columns, frame.dtypes, strict=False)
+        pairs = [f"{column}: {kind}" for column, kind in types if not is_secret_name(str(column))]
+    except Exception:  # noqa: BLE001 - a series has no columns, and a value's own code may raise anything
         return ""
-    kept = [pair for pair in pairs if not is_secret_name(pair.partition(":")[0])][:MOST]
-    return f"Columns: {', '.join(kept)}"
+    more = f", and {len(pairs) - MOST:,} more" if len(pairs) > MOST else ""
+    return f"Columns: {', '.join(pairs[:MOST])}{more}"
 
 
 def _range(value: object) -> str:
-    if type(value).__module__.partition(".")[0] != "numpy" or not getattr(value, "size", 0):
-        return ""
+    array = cast("Any", value)
     try:
-        known = value[value == value]  # type: ignore[index]  # noqa: PLR0124 - NaN alone is not itself
-        facts = (
-            [f"{name} {getattr(known, name)():.6g}" for name in ("min", "max", "mean")] if known.size else []
-        )
-        missing = value.size - known.size  # type: ignore[attr-defined]
-    except Exception:  # noqa: BLE001 - not numbers
+        if library(value) != "numpy" or not array.size or array.dtype.kind not in "biuf":
+            return ""
+        if array.size > NUMBERS:
+            return f"dtype {array.dtype}; of more than {NUMBERS:,} numbers the range is not worked out"
+        known = array[array == array] if array.dtype.kind == "f" else array  # noqa: PLR0124 - NaN alone is not itself
+        names = ("min", "max", "mean") if known.size else ()
+        facts = [f"{name} {getattr(known, name)():.6g}" for name in names]
+    except Exception:  # noqa: BLE001 - a masked array may have none
         return ""
-    kind = f"dtype {getattr(value, 'dtype', '?')}"
-    return ", ".join([kind, *facts, *([f"{missing:,} NaN"] if missing else [])])
+    missing = [f"{array.size - known.size:,} NaN"] if known.size < array.size else []
+    return ", ".join([f"dtype {array.dtype}", *facts, *missing])
 
 
 def _picture(value: object) -> Image | None:
-    if not (type(value).__module__.startswith("matplotlib.") and hasattr(value, "savefig")):
+    if library(value) != "matplotlib" or not hasattr(value, "savefig"):
         return None
     import io
 
@@ -114,7 +130,8 @@ async def run_python(
     """Run Python code in the person's notebook, with its variables, and return what it prints and shows.
 
     It is the person's own session: names you assign stay, so choose new ones, and don't change their data
-    unless asked to. Plots appear in the cell. The person is asked first. An error is returned with its last lines.
+    unless asked to. Plots appear in the cell, and `input()` asks the person. Top-level await does not work. The
+    person is asked first. An error is returned with its last lines. Prefer inspect_variable to look at a value.
     """
     shell = _shell()
     return await in_the_cell(lambda: _run(shell, code))
@@ -145,26 +162,48 @@ def _run(shell: Shell, code: str) -> list[Text | Image]:
     """Run code as a cell is run, show what comes of it, and return the same for the model."""
     from IPython.utils.capture import capture_output
 
-    try:
-        compile(shell.transform_cell(code), "<code>", "exec")  # type: ignore[no-untyped-call]
-    except SyntaxError as wrong:
-        raise ToolError(
-            f"Nothing was run, since this is not Python: {wrong}. Top-level await does not work here."
-        ) from None
-    with capture_output() as captured:
+    _check(shell, code)
+    out, err = Tee(sys.stdout), Tee(sys.stderr)
+    drawing = capture_output(stdout=False, stderr=False)
+    with redirect_stdout(out), redirect_stderr(err), _kept_alive(shell), drawing as drawn:
         result = shell.run_cell(code, store_history=False)  # type: ignore[no-untyped-call]
-    captured.show()  # type: ignore[no-untyped-call]
+    drawn.show()  # type: ignore[no-untyped-call]
     fault = result.error_before_exec or result.error_in_exec
     if isinstance(fault, KeyboardInterrupt):
         raise fault
-    shown: list[Text | Image] = [
-        Text(text) for text in (captured.stdout, captured.stderr) if text.strip() and fault is None
-    ]
-    for output in captured.outputs:
+    # Outside of a kernel IPython prints the traceback, too, among what the code printed.
+    readable = fault is None or in_kernel(shell)
+    shown: list[Text | Image] = [Text(tee.kept) for tee in (out, err) if readable and tee.kept.strip()]
+    for output in drawn.outputs:
         shown += _forms(output.data)
     if fault is not None:
         raise ToolError("\n".join([*(part.text for part in shown if isinstance(part, Text)), _told(fault)]))
     return shown or [Text("It ran, and showed nothing.")]
+
+
+def _check(shell: Shell, code: str) -> None:
+    """Refuse what is no Python, before any of it runs. Raises ToolError."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they come when it runs
+            compile(shell.transform_cell(code), "<code>", "exec")  # type: ignore[no-untyped-call]
+    except (SyntaxError, ValueError) as wrong:
+        hint = " Top-level await does not work here." if "await" in str(wrong) else ""
+        raise ToolError(f"Nothing was run, since this is not Python: {wrong}.{hint}") from None
+
+
+@contextmanager
+def _kept_alive(shell: Shell) -> Iterator[None]:
+    """Refuse `exit()`, with which models like to end a script: here it would end the kernel, and lose all variables."""
+
+    def refuse() -> None:
+        raise RuntimeError("exit() would end the notebook's kernel, and was not done")
+
+    shell.ask_exit = refuse  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        del shell.ask_exit  # type: ignore[attr-defined]
 
 
 def _forms(forms: Mapping[str, object]) -> list[Text | Image]:

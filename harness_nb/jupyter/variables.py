@@ -24,7 +24,7 @@ DEEPEST = 8
 HIDDEN = "(a secret, left out)"
 
 READ = 1_000_000
-"""Characters of a value that are searched for secrets. Cut before that, half of one would be no longer known as one."""
+"""Characters of a value that are searched for secrets, before it is cut: half of one is no longer known as one."""
 
 
 def described(name: str, scope: Mapping[str, object]) -> str:
@@ -40,16 +40,26 @@ def shown(name: str, value: object) -> str:
     """Write a value as the model gets it: bounded, and with secrets left out."""
     if is_secret_name(name):
         return HIDDEN
-    if isinstance(value, Iterator):
-        return "(not read: reading it would use it up)"
+    if value is None:
+        return "None"
     try:
-        content = as_content(_without_secrets(value), READ)
+        if isinstance(value, Iterator):
+            return "(not read: reading it would use it up)"
+        content = as_content(_without_secrets(value), None)
     except CannotRead as fault:
-        return f"({str(fault).replace('the tool returned', 'its value is')})"
+        return f"({str(fault).replace('the tool returned a value', 'it is')})"
     except Exception as fault:  # noqa: BLE001 - a value's own code may raise anything
         return f"(it can't be read: {type(fault).__name__})"
     text = "\n".join(getattr(part, "text", "(a picture)") for part in content)
-    return bounded(without_secrets(text, HIDDEN), LIMIT)
+    return bounded(_cleared(text), LIMIT)
+
+
+def _cleared(text: str) -> str:
+    """Leave secrets out, of a huge text near both its ends alone: nothing else of it is shown."""
+    if len(text) <= READ:
+        return without_secrets(text, HIDDEN)
+    half = READ // 2
+    return without_secrets(text[:half], HIDDEN) + text[half:-half] + without_secrets(text[-half:], HIDDEN)
 
 
 def _without_secrets(value: object, above: tuple[int, ...] = ()) -> object:
@@ -68,22 +78,29 @@ def _without_secrets(value: object, above: tuple[int, ...] = ()) -> object:
         return [*head, f"... {len(items) - TALLEST:,} more"] if len(items) > TALLEST else head
     if is_dataclass(value):
         return {item.name: _under(item.name, getattr(value, item.name), above) for item in fields(value)}
-    for named in ("_asdict", "model_dump"):  # a named tuple, a pydantic model
-        if callable(dump := getattr(value, named, None)):
-            return _without_secrets(dump(), above)
+    for named in ("_asdict", "model_dump"):  # of a named tuple, of a pydantic model
+        if callable(getattr(type(value), named, None)):  # its type's: a proxy answers to any name itself
+            return _without_secrets(getattr(value, named)(), above)
     return _without_secret_columns(value)
 
 
 def _without_secret_columns(value: object) -> object:
     """Return a frame of pandas or polars without the columns that have a secret's name."""
-    if type(value).__module__.partition(".")[0] not in {"pandas", "polars"} or not hasattr(value, "columns"):
+    if library(value) not in {"pandas", "polars"}:
         return value
+    if not hasattr(value, "columns"):
+        return HIDDEN if is_secret_name(str(getattr(value, "name", ""))) else value
     kept = [column for column in value.columns if not is_secret_name(str(column))]
     return value if len(kept) == len(value.columns) else value[kept]  # type: ignore[index]
 
 
 def _under(name: str, value: object, above: tuple[int, ...]) -> object:
     return HIDDEN if is_secret_name(name) else _without_secrets(value, above)
+
+
+def library(value: object) -> str:
+    """Name the package that a value's type is of, by which we know it without importing any."""
+    return str(type(value).__module__).partition(".")[0]
 
 
 def extent(value: object) -> str:

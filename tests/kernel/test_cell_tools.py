@@ -20,9 +20,9 @@ def results():
 """
 
 
-def told(kernel, way, *calls):
+def told(kernel, way, *calls, answers=()):
     kernel.execute(f"s.new(); s.model = scripted(*[say(c) for c in [{', '.join(calls)}]], 'Done.')")
-    cell = kernel.execute(way)
+    cell = kernel.execute(way, answers=answers)
     assert cell.error is None, cell.text
     return cell, json.loads(kernel.execute("results()").text)
 
@@ -64,6 +64,40 @@ def test_an_interrupt_ends_the_code_and_the_run(kernel, tmp_path):
     kernel.interrupt()
     cell.finish(timeout=30)
     assert kernel.execute("1 + 1").text == "2"
+
+
+def test_what_code_prints_before_it_fails_reaches_the_model_and_exit_ends_nothing(kernel):
+    assert kernel.execute(SETUP).text == ""
+    cell, results = told(
+        kernel,
+        "%agent go",
+        "call('run_python', code='print(\"seen\")\\n1/0')",
+        "call('run_python', code='kept = 1\\nexit()')",
+        "call('run_python', code='print(\"half \" + chr(0xd800))')",
+        "call('run_python', code='input() * 2')",
+        "call('run_python', code='\"\\\\d\" is 1')",
+        answers=["Ann"],
+    )
+    assert "seen" in cell.text
+    assert "seen\n" in results[0]
+    assert "ZeroDivisionError" in results[0]
+    assert "exit() would end the notebook's kernel, and was not done" in results[1]
+    assert "half \ufffd" in results[2]
+    assert "AnnAnn" in results[3]
+    assert "SyntaxWarning" in results[4]  # of IPython, not of our own look at the code beforehand
+    assert "<code>" not in cell.text
+    assert kernel.execute("kept").text == "1"
+
+
+@pytest.mark.parametrize("kernel", ["newest"], indirect=True)
+def test_a_flood_neither_fills_the_notebook_nor_the_memory(kernel):
+    assert kernel.execute(SETUP).text == ""
+    code = "for _ in range(3_000): print('x' * 999)"
+    cell, results = told(kernel, "%agent go", f"call('run_python', code={code!r})")
+    assert len(cell.text) < 1_100_000
+    assert "the rest is not shown" in cell.text
+    assert "characters not kept" not in results[0]  # it is between what is shown of both ends
+    assert len(results[0]) < 16_500
 
 
 @pytest.mark.parametrize("kernel", ["newest"], indirect=True)
