@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from harness_nb.agent import Agent
@@ -51,8 +51,8 @@ class Kit:
         """Start with nothing read, kept or granted. `more` are tools of the place we are in, such as a notebook."""
         self.outputs = Outputs()
         self.approvals = Approvals()
-        self.policy: Policy | None = None
-        """What decides in the run at hand: searches pass over what it denies to be read."""
+        self.denied: Callable[[str], bool] = lambda _: False
+        """Tells of a path whether reading it is denied in the run at hand: searches pass over it."""
         # The shell's sandbox is looked for at each agent: a person may have installed one meanwhile.
         self._kept = (
             calc,
@@ -63,7 +63,7 @@ class Kit:
         )
 
     def _hidden(self, path: str) -> bool:
-        return self.policy is not None and hides(self.policy)(path)
+        return self.denied(path)
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -109,14 +109,15 @@ def assistant(
     layers = [falling_back(layered(_made(fallback), retrying()))] if fallback is not None else []
     asked = layered(_made(model), *layers, retrying())
     kit, permit = kit or Kit(), permit or Permit()
-    kit.policy = permit.policy()
+    decides = permit.policy()
+    kit.denied = hides(decides)
     small = asked.name.endswith(LOCAL_SMALL)
     box = Toolbox(_together(kit, tools, small=small))
     words = f"{INSTRUCTIONS}\n{FENCE}\n\n{instructions.strip()}".strip()
     gates = (  # the first is outermost
         *(() if small else (spilled(kit.outputs),)),  # a small model has no read_output to read on with
         unrepeated(),
-        permitted(kit.policy, permit.ask, kit.approvals, timeout=permit.patience),
+        permitted(decides, permit.ask, kit.approvals, timeout=permit.patience),
         labelled(from_outside(), kit.outputs.maker),
         unchanged,
     )

@@ -148,6 +148,11 @@ class TestBubblewrap:
         )
         assert (await said(box, workspace, made)).endswith("\nm")
 
+    async def test_a_file_that_says_where_the_repository_is_stays_as_it_is(self, box, workspace):
+        (workspace / ".git").write_text("gitdir: ../real")
+        await said(box, workspace, "echo gitdir: evil > .git; rm -f .git; mv .git old; mkdir .git")
+        assert (workspace / ".git").read_text() == "gitdir: ../real"
+
     async def test_this_python_and_what_starts_the_sandbox_stay_as_they_are(self, box):
         prefix = Path(sys.prefix)
         if prefix.is_relative_to("/usr"):

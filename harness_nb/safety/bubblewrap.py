@@ -158,7 +158,8 @@ def _workspace(root: Path, protected: Iterable[str]) -> Iterator[str]:
             yield from itertools.chain(
                 *(_covered(prefix / name) for name in PRIVATE if (prefix / name).exists())
             )
-    kept = [root / name for name in protected if (root / name).exists() and not (root / name).is_symlink()]
+    named = [*protected, *([".git"] if (root / ".git").is_file() else [])]  # a file there names the real one
+    kept = [root / name for name in named if (root / name).exists() and not (root / name).is_symlink()]
     for folder in sorted({place.parent for place in kept} - {root}):  # a mount can't be moved out of the way
         yield from ("--bind", str(folder), str(folder))
     for place in kept:
