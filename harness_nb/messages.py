@@ -278,7 +278,7 @@ class Transcript:
         """Return what the model will see: the record with its decisions applied and every call answered."""
         if self._view is not None and not self._open:
             return tuple(self._view)
-        view = list(paired(self._decided()))
+        view = list(paired(message for _, shown in self.shown() for message in shown))
         if not self._open:
             self._view = view
             self._call_ids.update(call.id for message in view for call in message.calls)
@@ -300,12 +300,12 @@ class Transcript:
         """Name the tools that decisions put in the model's sight, in the order in which they came, once each."""
         return tuple(dict.fromkeys(name for decision in self.standing() for name in decision.loads))
 
-    def _decided(self) -> Iterator[Message]:
+    def shown(self) -> list[tuple[Message, tuple[Message, ...]]]:
+        """List each recorded message with what stands in its place: itself, others, or nothing."""
         changes: dict[str, tuple[Message, ...]] = {}
         for decision in self.standing():
             changes.update(decision.changes)
-        for message in self._messages:
-            yield from changes.get(message.id, (message,))
+        return [(message, changes.get(message.id, (message,))) for message in self._messages]
 
     @property
     def entries(self) -> tuple[Entry, ...]:
