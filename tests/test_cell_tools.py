@@ -1,11 +1,14 @@
 """The notebook's own tools in an IPython of this process: what they tell of variables, and what they may put below."""
 
+import asyncio
+
 import numpy
 import pandas
 import pytest
 
 import harness_nb
 from harness_nb import call, say, scripted
+from harness_nb.jupyter.cell_tools import run_python
 from harness_nb.jupyter.session import defaults
 from harness_nb.messages import Image
 
@@ -163,6 +166,15 @@ def test_a_secret_in_the_end_of_a_huge_text_is_left_out(shell):
     told = inspected(shell, "x" * 3_000_000 + " password='hunter22hunter22'").text
     assert told.count("a secret, left out") == 1
     assert "hunter22" not in told
+
+
+@pytest.mark.usefixtures("shell")
+def test_of_many_outputs_the_first_reach_the_model():
+    shown = asyncio.run(run_python("for n in range(30): display(n)"))
+    assert [part.text for part in shown] == [
+        *map(str, range(20)),
+        "[10 more outputs stand in the cell alone]",
+    ]
 
 
 def test_a_cell_is_added_only_where_that_is_allowed(shell):

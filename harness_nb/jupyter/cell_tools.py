@@ -30,6 +30,9 @@ MOST = 100
 NUMBERS = 20_000_000
 """Most numbers that are looked through for their range: it copies them."""
 
+OUTPUTS = 20
+"""Most plots and other displays of one piece of code that a model gets: each picture costs as much as pages of text."""
+
 FRAMES = 3
 """Most lines of the failing code that a model is shown."""
 
@@ -174,8 +177,10 @@ def _run(shell: Shell, code: str) -> list[Text | Image]:
     # Outside of a kernel IPython prints the traceback, too, among what the code printed.
     readable = fault is None or in_kernel(shell)
     shown: list[Text | Image] = [Text(tee.kept) for tee in (out, err) if readable and tee.kept.strip()]
-    for output in drawn.outputs:
+    for output in drawn.outputs[:OUTPUTS]:
         shown += _forms(output.data)
+    if (more := len(drawn.outputs) - OUTPUTS) > 0:
+        shown.append(Text(f"[{more:,} more outputs stand in the cell alone]"))
     if fault is not None:
         raise ToolError("\n".join([*(part.text for part in shown if isinstance(part, Text)), _told(fault)]))
     return shown or [Text("It ran, and showed nothing.")]
