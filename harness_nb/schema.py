@@ -1,41 +1,32 @@
 """A Python signature as a JSON Schema, and the strict reading of a call's arguments by it. Book chapters 4 and 6.
 
 pydantic does the work. What is ours: which parameters a model may see, and the order of trust. Arguments are
-first read strictly. Only where that fails may a value be read in another way, and only one that
-can't change its meaning: the text `"5"` as the integer 5, never `"3.7"` or `true`.
+first read strictly. Only where that fails may a value be read in another way (see faults.py).
 """
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import json
-import re
 import sys
 import types
 import typing
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, TypeAlias, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Union, get_args, get_origin
 
 from harness_nb.errors import UsageError
+from harness_nb.faults import reread, written_out
 from harness_nb.seams import Call, Run
-from harness_nb.strict import parse_json
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from pydantic import BaseModel, ValidationError
-    from pydantic_core import ErrorDetails
+    from pydantic import BaseModel
 
 INJECTED: dict[object, str] = {Run: "run", Call: "call"}
 """Annotations whose parameters the harness fills in; a model never sees them."""
-
-EXACT = 2**53
-"""Up to here a float that is whole is one integer and no other."""
-
-Location: TypeAlias = tuple[int | str, ...]
 
 
 class Signature:
@@ -43,6 +34,8 @@ class Signature:
 
     def __init__(self, function: Callable[..., object], name: str, scope: Mapping[str, object]) -> None:
         """Read the signature; `scope` holds names that string annotations may use. Raises UsageError."""
+        from pydantic_core import to_json  # once, and not for every call
+
         code = innermost(function)
         self.is_async = inspect.iscoroutinefunction(code) or inspect.isasyncgenfunction(code)
         """Whether calling the function gives something to await, or to go through asynchronously."""
@@ -63,8 +56,6 @@ class Signature:
                     f"Tool `{name}`: make `{parameter.name}` an ordinary parameter; calls are by name."
                 )
             fields[parameter.name] = (annotation, parameter.default)
-        from pydantic_core import to_json
-
         self._names = list(fields)
         self._model = _model(name, fields)
         self._to_json = to_json
@@ -92,12 +83,11 @@ class Signature:
         """Return the arguments with one value read in another way; raise ValueError where none can be."""
         from pydantic import ValidationError
 
-        if not isinstance(fault, ValidationError):
-            raise ValueError("the arguments are nested too deeply, or hold half a character") from None
-        changed = _reread(arguments, fault)
-        if changed is None:
-            raise ValueError(_faults(fault, arguments, self._names)) from None
-        return changed
+        if isinstance(fault, ValidationError):
+            if (changed := reread(arguments, fault)) is not None:
+                return changed
+            raise ValueError(written_out(fault, arguments, self._names)) from None
+        raise ValueError("the arguments are nested too deeply, or hold half a character") from None
 
 
 def _model(name: str, fields: Mapping[str, tuple[object, object]]) -> type[BaseModel]:
@@ -242,138 +232,6 @@ def _words(annotation: object) -> str:
     if get_origin(annotation) is Annotated:
         return next((extra for extra in get_args(annotation)[1:] if isinstance(extra, str)), "")
     return ""
-
-
-def _reread(arguments: dict[str, object], fault: ValidationError) -> dict[str, object] | None:
-    """Return the arguments with one faulty value read in another way, or None where no value can be."""
-    for error in fault.errors(include_url=False):
-        other = _other_reading(error)
-        path = _path(arguments, error)
-        if other is None or not path:
-            continue
-        changed = json.loads(json.dumps(arguments))
-        if _put(changed, path, error["input"], other):
-            return typing.cast("dict[str, object]", changed)
-    return None
-
-
-def _other_reading(error: ErrorDetails) -> object:
-    """Read a value as the type that was asked for, if it can mean nothing else; None if not."""
-    value, wanted = error["input"], error["type"]
-    if isinstance(value, float):
-        whole = wanted == "int_type" and value.is_integer() and abs(value) <= EXACT
-        return int(value) if whole else None
-    if not isinstance(value, str) or wanted == "extra_forbidden":
-        return None
-    try:
-        other = parse_json(value)
-    except ValueError:
-        return None
-    if wanted in {"literal_error", "enum"}:
-        choices = re.split(", | or ", error["ctx"]["expected"])
-        return other if not isinstance(other, str) and repr(other) in choices else None
-    return other if _wanted(wanted, other) else None
-
-
-def _wanted(error: str, value: object) -> bool:
-    """Tell whether a value read from text is of the very type that the schema asked for."""
-    kinds: dict[str, type | tuple[type, ...]] = {
-        "int_type": int,
-        "float_type": (int, float),
-        "bool_type": bool,
-        "list_type": list,
-        "tuple_type": list,
-        "set_type": list,
-        "frozen_set_type": list,
-        "dict_type": dict,
-        "model_type": dict,
-        "dataclass_type": dict,
-        "dataclass_exact_type": dict,
-        "model_attributes_type": dict,
-    }
-    kind = kinds.get(error)
-    return kind is not None and isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
-
-
-def _path(arguments: object, error: ErrorDetails) -> Location:
-    """Return where in the arguments the fault is, without pydantic's names for the branches of a union."""
-    steps: list[int | str] = []
-    data = arguments
-    for place, step in enumerate(error["loc"], 1):
-        within = isinstance(data, list) and isinstance(step, int) and step < len(data)
-        if within or (isinstance(data, dict) and step in data):
-            data = data[step]  # type: ignore[index]
-        elif error["type"] not in {"missing", "missing_argument"} or place < len(error["loc"]):
-            continue
-        steps.append(step)
-    return tuple(steps)
-
-
-def _put(data: object, path: Location, old: object, new: object) -> bool:
-    """Replace the value at `path` if it is `old`; a fault may be about a key instead."""
-    *steps, last = path
-    for step in steps:
-        data = data[step]  # type: ignore[index]
-    if data[last] != old:  # type: ignore[index]
-        return False
-    data[last] = new  # type: ignore[index]
-    return True
-
-
-def _faults(fault: ValidationError, arguments: object, names: Iterable[str]) -> str:
-    """Write every fault with its path, one line for each value, for the model to mend."""
-    errors = fault.errors(include_url=False)
-    paths = [_path(arguments, error) for error in errors]
-    lines: dict[str, str] = {}
-    for error, path in zip(errors, paths, strict=True):
-        in_union = len(path) < len(error["loc"])
-        if in_union and any(other != path and other[: len(path)] == path for other in paths):
-            continue  # another branch fits better: its fault lies deeper
-        where, what = _written(path), _said(error, path, names)
-        if where not in lines:
-            lines[where] = what
-        elif what not in lines[where]:
-            lines[where] += f", or {what.removeprefix('should be ')}"
-    got = {
-        _written(path): _shown(error["input"])
-        for error, path in zip(errors, paths, strict=True)
-        if error["type"]
-        not in {"missing", "missing_argument", "extra_forbidden", "unexpected_keyword_argument"}
-    }
-    return "\n".join(
-        f"{where or 'arguments'}: {what}" + (f"; got {got[where]}" if where in got else "")
-        for where, what in lines.items()
-    )
-
-
-def _said(error: ErrorDetails, path: Location, names: Iterable[str]) -> str:
-    match error["type"]:
-        case "missing" | "missing_argument":
-            return "missing, and required"
-        case "extra_forbidden" if len(path) == 1:
-            near = difflib.get_close_matches(str(path[0]), names, n=1)
-            known = ", ".join(f"`{name}`" for name in names) or "none"
-            return "no such parameter; " + (f"did you mean `{near[0]}`?" if near else f"there are: {known}")
-        case "extra_forbidden" | "unexpected_keyword_argument":
-            return "no such field"
-        case _:
-            words = re.sub(r"^(Input should|Value error,|Assertion failed,) ?", "", error["msg"])
-            should = "should " if error["msg"].startswith("Input should") else ""
-            return ("as a key, " if error["loc"][-1:] == ("[key]",) else "") + should + words
-
-
-def _written(path: Location) -> str:
-    """Write a path as one would in Python: `points[2].x`, `prices["a b"]`."""
-    text = ""
-    for step in path:
-        plain = isinstance(step, str) and step.isidentifier()
-        text += (f".{step}" if text else str(step)) if plain else f"[{json.dumps(step, ensure_ascii=False)}]"
-    return text
-
-
-def _shown(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=repr)
-    return text if len(text) <= 100 else text[:100] + "..."
 
 
 def caller_scope(frame: FrameType | None, function: Callable[..., object]) -> dict[str, object]:

@@ -18,6 +18,7 @@ SPINE = (
     "events",
     "seams",
     "tasks",
+    "faults",
     "schema",
     "results",
     "tools",
