@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness_nb.errors import UsageError
 from harness_nb.jupyter.asking import ticket
 from harness_nb.jupyter.options import Asked
-from harness_nb.jupyter.session import Session
+from harness_nb.jupyter.session import Session, session as session_of, session_names
 from harness_nb.safety.questions import Answer, Question
 
 
@@ -15,11 +15,12 @@ def decided(session: Session, asked: Asked) -> tuple[Question, Answer] | str:
     Every decision names its question: a cell that is run a second time must not decide about the next one.
     Raises UsageError for arguments that don't fit.
     """
-    pending = session.pending
-    if not pending:
-        return f"Nothing waits for a decision in session `{session.name}`: nothing was changed and nothing was run."
-    question = next((question for question in pending if ticket(question.id) == asked.ticket), None)
+    question = _named(session, asked.ticket)
     if question is None:
+        if other := next((name for name in session_names() if _named(session_of(name), asked.ticket)), ""):
+            return f"`{asked.ticket}` waits in session `{other}`: write --session before the command. Nothing was run."
+        if not session.pending:
+            return f"Nothing waits for a decision in session `{session.name}`: nothing was changed and nothing was run."
         unknown = (
             f"`{asked.ticket}` does not wait for a decision, so nothing was changed or run. "
             if asked.ticket
@@ -27,6 +28,10 @@ def decided(session: Session, asked: Asked) -> tuple[Question, Answer] | str:
         )
         return f"{unknown}{session.waiting_as_text()}"
     return question, _answer(session, question, asked)
+
+
+def _named(session: Session, name: str) -> Question | None:
+    return next((question for question in session.pending if ticket(question.id) == name), None)
 
 
 def _answer(session: Session, question: Question, asked: Asked) -> Answer:

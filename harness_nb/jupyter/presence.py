@@ -14,8 +14,8 @@ from harness_nb.jupyter.shell import in_kernel, running_shell
 
 TARGET = "harness_nb.anyone"
 
-PATIENCE = 1.0
-"""Seconds that the first question waits for an answer."""
+PATIENCE = 0.15
+"""Seconds that the first question waits for an answer: little, since where a machine executes none comes."""
 
 _asked: list[object] = []
 """The comm, once it was sent: it must outlive the cell."""
@@ -33,7 +33,7 @@ async def page_found() -> bool:
         _ask()
         until = time.monotonic() + PATIENCE
         while not _answered and time.monotonic() < until:  # noqa: ASYNC110 - it may be heard on another thread
-            await asyncio.sleep(PATIENCE / 20)
+            await asyncio.sleep(PATIENCE / 10)
     return page_seen()
 
 

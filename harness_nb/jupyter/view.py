@@ -132,7 +132,7 @@ class RunView:
             case "suspended" if self.waits:
                 said, next_step = (
                     f"{detail} Nothing of it has run.",
-                    "Decide by the buttons, or by a command in a cell: it stands at the call.",
+                    "Decide by a command in a cell, as it stands at the call, or by the buttons below while there are any.",
                 )
             case "suspended" if self._asked:
                 return "The conversation went on in a later cell."
