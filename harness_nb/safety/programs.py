@@ -62,7 +62,8 @@ STARTERS: dict[str, tuple[str, ...]] = {
 """Options with which a harmless-looking command, or subcommand of git, starts another program or writes a file."""
 
 GIT_STARTERS = names(
-    "bisect config difftool filter-branch for-each-repo hook instaweb mergetool send-email submodule"
+    "bisect config credential daemon difftool filter-branch for-each-repo hook instaweb mergetool remote-ext "
+    "send-email submodule web--browse"
 )
 """Subcommands of git that start what they are told to, or set what later ones will."""
 

@@ -8,6 +8,7 @@ A write that did something new is progress, and the count starts again.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, cast
@@ -24,6 +25,8 @@ KEPT = PERIOD * (STOP + 1) + 1
 
 SEEN = 10_000
 """How many calls are remembered, to tell what is new."""
+
+_canonical = json.JSONEncoder(sort_keys=True, default=repr).encode
 
 WRITING = frozenset({"write", "mutate"})
 """Effects that change something; a tool that declares none may."""
@@ -94,7 +97,7 @@ def unrepeated(repeatable: Collection[str] = ()) -> Gate:
         if call.spec.name in repeatable:
             return await proceed(call)
         history = cast("History", run.state.get(gate) or run.state.setdefault(gate, History()))
-        asked = call.spec.name, repr(sorted(call.arguments.items()))
+        asked = call.spec.name, _canonical(call.arguments)
         times, period = history.rounds(asked, run.turn)
         if times >= STOP:
             raise RunStop("incomplete", f"{_circle(call, times, period)} The model seems stuck.")

@@ -127,6 +127,7 @@ WITH_TOUCH = [
     "git clone -qu 'touch owned; git-upload-pack' . copy",
     "git clone -c core.sshCommand='touch owned' ssh://localhost/x copy",
     "git rebase -qx 'touch owned' --root",
+    "echo connect git-upload-pack | git remote-ext x 'touch owned'",
     "split --filter='touch owned' notes",
     # commands that start others, of which there is no end
     "chrt -o 0 touch owned",
