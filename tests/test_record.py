@@ -20,7 +20,7 @@ from harness_nb.events import (
     TurnStarted,
 )
 from harness_nb.jupyter.markdown import as_html as markdown
-from harness_nb.jupyter.record import as_html, as_markdown, as_text, bundle
+from harness_nb.jupyter.record import as_html, as_markdown, as_text, bundle, stand_in
 from harness_nb.jupyter.view import HEADLINES, RunView
 from harness_nb.messages import Text, ToolCall, ToolResult, Usage
 
@@ -185,6 +185,19 @@ def test_without_styles_the_words_do_not_run_together():
     words = Elements(as_html(told(*used(result="a\nb")))).words
     assert "under 1 s · tiny · 4,530 tokens" in words
     assert "add a=1 — ok, 2 lines, 3 bytes" in words
+
+
+def test_a_name_within_a_sentence_is_set_as_code_and_stays_text():
+    html = as_html(told(Notice("Described to the model: `a<b>`.")))
+    assert "Described to the model: <code" in html
+    assert ">a&lt;b&gt;</code>." in html
+
+
+def test_what_stands_in_for_a_live_view_says_that_the_run_is_not_finished():
+    forms = stand_in("Why <b>?")
+    for words in (Elements(forms["text/html"]).words, forms["text/plain"]):
+        assert "not finished when this was saved" in words
+        assert "Why <b>?" in words
 
 
 def test_a_long_run_stays_light_and_its_answer_whole():

@@ -15,7 +15,7 @@ if (!window.hnbKeyboard) {
 
 function button(label, key, act) {
   const shown = make("kbd", "", key);
-  const made = make("button", "", label, shown);
+  const made = make("button", "", ...named(label), shown);
   shown.setAttribute("aria-hidden", "true");
   made.setAttribute("aria-keyshortcuts", key);
   made.type = "button";
@@ -63,7 +63,7 @@ class Card {
     const given = make("details", "hnb-given", make("summary", "", "All arguments"), make("pre", "", question.arguments));
     given.open = !question.preview;
     const shown = question.preview ? [preview(question.shows, question.preview)] : [];
-    const why = make("p", "hnb-ask-why", question.why);
+    const why = make("p", "hnb-ask-why", ...named(question.why));
     this.element.replaceChildren(title, why, ...shown, given, this.fault, this.below);
     this.element.setAttribute("aria-label", question.title.join(""));
     this.question = question;
@@ -85,12 +85,12 @@ class Card {
       const wide = row.appendChild(make("span", "hnb-session", this.acts.s));
       this.scope = null;
       if (scopes.length > 1) {
-        this.scope = make("select", "", ...scopes.map((scope) => make("option", "", scope)));
+        this.scope = make("select", "", ...scopes.map((scope) => choice(scope)));
         this.scope.setAttribute("aria-label", "What is allowed for this session");
         wide.append(this.scope);
       }
     }
-    say(this.fault, "");
+    tell(this.fault, "");
     this.below.replaceChildren(row);
   }
 
@@ -106,7 +106,7 @@ class Card {
         const given = JSON.parse(box.value);
         if (given === null || typeof given !== "object" || Array.isArray(given)) throw new Error("it is no object in { }");
       } catch (fault) {
-        return say(this.fault, `This can't be read as JSON: ${fault.message}. Nothing was sent.`);
+        return tell(this.fault, `This can't be read as JSON: ${fault.message}. Nothing was sent.`);
       }
       this.decide({ answer: "edit", arguments: box.value });
     };
@@ -148,7 +148,7 @@ class Card {
     if (this.sent) return;
     this.sent = true;
     this.element.dataset.sent = "true";
-    say(this.fault, "");
+    tell(this.fault, "");
     this.send({ ask: "decide", question: this.question.id, seal: this.question.seal, ...answer });
     setTimeout(() => this.sent && this.fault.isConnected && this.unsent(this.question.id, ""), 3000);
   }
@@ -158,7 +158,7 @@ class Card {
     if (id !== this.question?.id) return;
     this.sent = false;
     delete this.element.dataset.sent;
-    say(this.fault, why);
+    tell(this.fault, why);
   }
 
   takeFocus(atOnce) {
@@ -169,6 +169,12 @@ class Card {
     this.element.focus({ preventScroll: true });
     this.element.scrollIntoView({ block: "nearest" });
   }
+}
+
+function choice(scope) {
+  const made = make("option", "", unmarked(scope)); // an option holds text alone
+  made.value = scope;
+  return made;
 }
 
 function preview(kind, text) {

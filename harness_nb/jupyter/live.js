@@ -2,7 +2,7 @@
 //
 // Text from the model and its tools becomes text nodes and nothing else: no string is ever parsed as HTML.
 // What is on the page is changed in place, so that a selection, a scroll position and an opened fold stay
-// as the reader left them. widget.py puts markdown.js, with its `make` and `Prose`, and card.js before this file.
+// as the reader left them. widget.py puts markdown.js, with its `make` and `Prose`, card.js and cut.js before this file.
 
 export default () => {
   const run = { number: 0, prompt: "", head: {}, parts: [], since: 0, stopping: false, deaf: false };
@@ -43,6 +43,12 @@ export default () => {
       take(model.get("start"), model);
       model.on("msg:custom", (message) => take(message, model));
       model.send({ ask: "whole" });
+      return watch(model, (how) => {
+        if (run.head.reason && run.head.reason !== "suspended") return;
+        cutShort(run, how);
+        draw();
+        keep(model.widget_manager, model.get("start").id, run);
+      });
     },
     render({ model, el }) {
       const stop = () => {
@@ -61,6 +67,20 @@ export default () => {
 function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
+
+// Say a sentence of the harness, in which names stand between backticks: those become code, the rest text.
+function tell(element, sentence) {
+  if (element.sentence === sentence) return;
+  element.sentence = sentence;
+  element.replaceChildren(...named(sentence));
+}
+
+function named(sentence) {
+  return (sentence ?? "").split(NAMED).map((piece, at) => (at % 2 ? make("code", "", piece) : piece)).filter(Boolean);
+}
+
+const NAMED = /`([^`\n]+)`/;
+const unmarked = (sentence) => sentence.split(NAMED).join("");
 
 const DEAF = "This kernel does not hear buttons while a cell runs. To stop, press ■ in the toolbar, or I twice in command mode.";
 
@@ -114,11 +134,11 @@ class View {
     const over = Boolean(head.reason);
     const doing = stopping && !over ? "stopping" : head.doing;
     const seconds = over ? "" : `${Math.max(0, Math.floor((performance.now() - since) / 1000))} s`;
-    say(this.state, doing);
+    tell(this.state, doing);
     say(this.facts, [head.model, over ? "" : head.turn, seconds, over ? head.about : head.tokens].filter(Boolean).join(" · "));
-    say(this.status, `agent: ${doing}`);
+    say(this.status, `agent: ${unmarked(doing ?? "")}`);
     say(this.hint, deaf && !over ? DEAF : "");
-    say(this.end, head.ending);
+    tell(this.end, head.ending);
     this.section.dataset.reason = head.reason;
     this.stop.hidden = over;
     this.stop.setAttribute("aria-disabled", stopping);
@@ -179,7 +199,7 @@ class Note {
   bar = make("progress", "hnb-bar");
   words = this.element.appendChild(make("span"));
   draw({ text, share }) {
-    say(this.words, text);
+    tell(this.words, text);
     if (share) this.element.prepend(this.bar);
     this.bar.value = Number(share);
   }

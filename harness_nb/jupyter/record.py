@@ -17,7 +17,7 @@ from harness_nb.jupyter.markdown import LINE, MONO
 from harness_nb.jupyter.prose import drawn
 from harness_nb.jupyter.segments import Note, Segment, ToolUse, Words
 from harness_nb.jupyter.view import RunView
-from harness_nb.jupyter.words import clipped, pretty, tokens, visible
+from harness_nb.jupyter.words import clipped, named, pretty, tokens, visible
 
 HEAVY = 40_000
 """Beyond this many characters in all forms together, the plain and Markdown forms are shortened."""
@@ -33,6 +33,12 @@ SHORTEST = 200
 
 PROMPT = 10_000
 """Most characters of the prompt, which stands in the cell above."""
+
+UNFINISHED = (
+    "The notebook was saved while this run went on, so its end is not in the file. "
+    "What its tools had done by then stands. To ask again, run this cell."
+)
+"""What is said in the place of a live view that has no kernel any more."""
 
 _ACTIVE = re.compile(
     r"<(?=[A-Za-z/!?])|&(?=[A-Za-z#])|!\[|\]\((?!\s*(?:https?://|mailto:))|^ {0,3}\[[^\]\n]*\]:",
@@ -54,6 +60,14 @@ def bundle(view: RunView) -> dict[str, str]:
     except Exception as fault:  # noqa: BLE001 - a fault of ours in drawing must not cost a person the run's result
         why = f"The record of this run could not be drawn ({type(fault).__name__}); here it is as text."
         return {"text/plain": f"{why}\n\n{as_text(view)}"}
+
+
+def stand_in(prompt: str) -> dict[str, str]:
+    """Return what a reader sees in the live view's place where no live view can be: in a notebook saved meanwhile."""
+    headline = "not finished when this was saved"
+    lines = [f"agent · {headline}", f"> {clipped(visible(prompt), PROMPT)}", "", UNFINISHED]
+    html = _framed(headline, "", f"{_prompt(prompt)}{_remark(UNFINISHED)}")
+    return {"text/html": html, "text/plain": _without_gaps(lines)}
 
 
 def _forms(view: RunView) -> dict[str, str]:
@@ -129,7 +143,7 @@ def _framed(headline: str, about: str, inside: str) -> str:
     )
     # The class keeps MathJax from reading prices in dollars as formulas.
     return (
-        f'<div class="tex2jax_ignore mathjax_ignore" style="border:{LINE};border-radius:6px;max-width:860px;'
+        f'<div class="tex2jax_ignore mathjax_ignore" style="box-sizing:border-box;border:{LINE};border-radius:6px;max-width:860px;'
         f'margin:2px 0;font-size:14px;line-height:1.55;overflow-wrap:break-word">{header}'
         f'<div style="padding:12px 14px 2px 14px">{inside}</div></div>'
     )
@@ -156,7 +170,7 @@ def _drawn(view: RunView) -> Iterator[str]:
             case ToolUse():
                 yield _call(segment, limit)
             case Note():
-                yield f'<div style="{ROW};padding-left:14px;{FAINT}">{escape(clipped(visible(segment.text), limit))}</div>'
+                yield f'<div style="{ROW};padding-left:14px;{FAINT}">{named(clipped(visible(segment.text), limit))}</div>'
 
 
 def _call(use: ToolUse, limit: int) -> str:
@@ -206,7 +220,7 @@ def _fold(summary: str, inside: str) -> str:
 
 
 def _label(text: str) -> str:
-    return f'<div style="{FAINT};margin-left:14px;font-size:12px">{escape(text)}</div>'
+    return f'<div style="{FAINT};margin-left:14px;font-size:12px">{named(text)}</div>'
 
 
 def _box(text: str) -> str:
@@ -223,15 +237,15 @@ def _prompt(prompt: str) -> str:
 
 
 def _ending(view: RunView) -> str:
-    return (
-        _remark(view.ending, "209,67,67" if view.reason == "error" else "128,128,128") if view.ending else ""
-    )
+    return _remark(view.ending, "209,67,67" if view.reason == "error" else "128,128,128")
 
 
 def _remark(text: str, colour: str = "128,128,128") -> str:
+    if not text:
+        return ""
     return (
         f'<div style="margin:8px 0 10px 0;padding-left:12px;border-left:3px solid rgb({colour})">'
-        f"{escape(text)}</div>"
+        f"{named(text)}</div>"
     )
 
 

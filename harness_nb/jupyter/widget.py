@@ -25,7 +25,7 @@ from IPython.display import display, update_display
 from harness_nb.events import Event, RunEnded
 from harness_nb.jupyter.bridge import running_loop
 from harness_nb.jupyter.feed import Feed, Json
-from harness_nb.jupyter.record import bundle
+from harness_nb.jupyter.record import bundle, stand_in
 from harness_nb.jupyter.shell import answerable
 from harness_nb.jupyter.view import RunView
 
@@ -48,7 +48,7 @@ class Live(anywidget.AnyWidget):
     """The drawing; `start` is the whole state, worked out whenever a front end asks for it."""
 
     _esm = "\n".join(
-        (_HERE / name).read_text(encoding="utf-8") for name in ("markdown.js", "card.js", "live.js")
+        (_HERE / name).read_text(encoding="utf-8") for name in ("markdown.js", "card.js", "cut.js", "live.js")
     )
     _css = (_HERE / "live.css").read_text(encoding="utf-8")
     start = traitlets.Dict().tag(sync=True)
@@ -91,13 +91,13 @@ class LiveRun:
         self._below = ""
         """Where the buttons are while the record of a suspended run stands in the place of the view."""
         self._waits = False
-        self._live = Live(start=self._whole())
+        self._live = Live(model_id=self._display, start=self._whole() | {"id": self._display})
         self._live.on_msg(self._hear)
         display(self._drawing(), raw=True, display_id=self._display)  # type: ignore[no-untyped-call]
 
     def _drawing(self) -> Json:
         drawn = {"version_major": 2, "version_minor": 0, "model_id": self._live.model_id}
-        return {"application/vnd.jupyter.widget-view+json": drawn, "text/plain": f"A run in progress: {self.view.prompt}"}
+        return {"application/vnd.jupyter.widget-view+json": drawn, **stand_in(self.view.prompt)}
 
     @property
     def input(self) -> Callable[[str], str] | None:

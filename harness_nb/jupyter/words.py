@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from html import escape
 
 from harness_nb.messages import Usage
 from harness_nb.strict import clean
@@ -17,6 +18,11 @@ ARGUMENT = 60
 
 ARGUMENTS = 160
 """Most characters of all arguments in a call's one line."""
+
+CODE = "padding:0;background-color:transparent;font-family:monospace;font-size:0.92em"
+"""How a name looks within a sentence."""
+
+_NAMED = re.compile("`([^`\n]+)`")
 
 _NAMELESS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
@@ -43,6 +49,11 @@ def _picture(found: re.Match[str]) -> str:
     if code == 0x7F:
         return "\N{SYMBOL FOR DELETE}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def named(sentence: str) -> str:
+    """Return a sentence of the harness, in which names stand between backticks, as HTML with those names as code."""
+    return _NAMED.sub(rf'<code style="{CODE}">\1</code>', escape(sentence))
 
 
 def clipped(text: str, limit: int) -> str:
