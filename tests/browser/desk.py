@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from browser.lab import PATIENCE, ROOT, Lab
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Error, Locator, Page, expect, sync_playwright
 
 expect.set_options(timeout=PATIENCE * 1000)  # a busy machine is slow, not wrong
 
@@ -83,8 +83,16 @@ class Notebook:
         self.page = page
         self.name = name
         self.faults: list[str] = []
-        """Errors that scripts on the page raised and nobody caught."""
-        page.on("pageerror", lambda error: self.faults.append(str(error)))
+        """Errors that scripts raised and nobody caught, each with its stack, less those of JupyterLab alone."""
+        self.passed_over: list[str] = []
+        """Those: every frame of the stack is in JupyterLab's own bundle, none in a script of ours or a widget's."""
+        page.on("pageerror", self._note)
+
+    def _note(self, error: Error) -> None:
+        stack = error.stack or str(error)
+        frames = [line for line in stack.splitlines() if line.lstrip().startswith("at ")]
+        theirs = bool(frames) and all("/static/lab/" in frame for frame in frames)
+        (self.passed_over if theirs else self.faults).append(stack)
 
     def outputs(self, n: int) -> list[dict[str, Any]]:
         """The outputs of cell n as the notebook file would hold them."""

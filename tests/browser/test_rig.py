@@ -48,6 +48,20 @@ def test_a_button_in_an_output_can_be_pressed(desk):
     assert notebook.faults == []
 
 
+def test_an_error_on_the_page_is_a_fault_unless_it_is_all_jupyterlabs_own(desk):
+    page = (notebook := desk.open(["1"], kernel=False)).page
+    page.evaluate(
+        """() => {
+          const commands = window.jupyterapp.commands;
+          setTimeout(commands.notifyCommandChanged.bind(commands, "theirs"));
+          setTimeout(() => commands.notifyCommandChanged("ours"));
+        }"""
+    )
+    page.wait_for_timeout(500)
+    assert ["'ours' is not registered" in fault for fault in notebook.faults] == [True]
+    assert ["'theirs' is not registered" in fault for fault in notebook.passed_over] == [True]
+
+
 def test_a_saved_notebook_reopens_trusted_and_its_copy_does_not(desk):
     notebook = desk.open(['from IPython.display import HTML\nHTML(\'<b onclick="1" id="mark">kept</b>\')'])
     notebook.run(0)

@@ -20,6 +20,11 @@ def edit(old, new):
 LOOK = "print(Path('prices.csv').read_text())"
 EDIT = 'script(say(call("read_file", path="prices.csv")), say(edit("apple,3", "apple,4")), "Done.")\n%agent Raise the price of apples.'
 TWO = 'script(say(edit("apple,3", "apple,30"), edit("pear,5", "pear,50")), "Done.")\n%agent Ten times the prices.'
+SCOPED = """Path("costs.csv").write_text("apple,1\\n")
+other = call("edit_file", path="costs.csv", old="apple,1", new="apple,2")
+script(say(call("read_file", path="prices.csv"), call("read_file", path="costs.csv")),
+    say(edit("apple,3", "apple,4")), say(edit("apple,4", "apple,40")), say(other), "Done.")
+%agent Change both."""
 CODE = 'script(say(call("run_python", code="price = 3  # each\\nprint(price * 7)\\nprice + 1")), "Done.")\n%agent Multiply.'
 
 
@@ -42,13 +47,14 @@ def test_an_edit_asks_shows_its_diff_and_runs_as_the_person_changed_it(desk):
     asked, page = card(notebook), notebook.page
     expect(asked).to_contain_text("Allow an edit of prices.csv?")
     expect(asked.locator(".hnb-badge", has_text="write")).to_be_visible()
+    expect(asked.locator(".hnb-ask-why code")).to_have_text(["ask", "edit_file"])
     expect(asked.locator(".hnb-removed")).to_have_text(["-apple,3"])
     expect(asked.locator(".hnb-added")).to_have_text(["+apple,4"])
     notebook.screenshot("approval_light", 1)
     notebook.theme("dark")
     notebook.screenshot("approval_dark", 1)
     notebook.theme("light")
-    expect(page.locator(".hnb-heard")).to_contain_text("waiting for you: Allow an edit of `prices.csv`?")
+    expect(page.locator(".hnb-heard")).to_contain_text("waiting for you: Allow an edit of prices.csv?")
 
     notebook.press("Edit…", 1)
     box = asked.locator("textarea")
@@ -70,8 +76,8 @@ def test_an_edit_asks_shows_its_diff_and_runs_as_the_person_changed_it(desk):
 
     notebook.save()
     notebook.close()
-    # Seen once on a busy machine, cause not found: our scripts never call removeChild, JupyterLab's React does.
-    assert not [fault for fault in notebook.faults if "'removeChild'" not in fault]
+    print(*notebook.passed_over, sep="\n")
+    assert notebook.faults == []
     reopened = desk.open(desk.lab.untrusted(notebook.name), kernel=False)
     text = " ".join(reopened.text(1).split())
     assert "edit_file" in text
@@ -100,6 +106,33 @@ def test_of_two_calls_one_is_denied_by_keys_alone_and_no_cell_is_touched(desk):
     assert "denied by you: too dear" in text
     assert "allowed by you, once" in text
     assert notebook.count() == cells, "a key meant for the card reached JupyterLab"
+
+
+def test_what_is_allowed_for_the_session_is_not_asked_again_and_the_rest_is(desk):
+    notebook = desk.open([SETUP, SCOPED])
+    notebook.run(0)
+    ask(notebook, 1)
+    asked = card(notebook)
+    scope = asked.get_by_label("What is allowed for this session")
+    assert [text.split(" on ")[0] for text in scope.locator("option").all_inner_texts()] == [
+        "edit_file with exactly these arguments",
+        "edit_file",
+        "every call of edit_file",
+    ]
+    scope.select_option(index=1)
+    expect(scope.locator("option:checked")).to_contain_text("prices.csv")
+    notebook.screenshot("approval_session", 1)
+    notebook.press("Allow for this session:", 1)
+    expect(asked).to_contain_text("Allow an edit of costs.csv?")
+    expect(notebook.page.locator(".hnb-call", has_text="apple,40")).to_contain_text("ok")
+    notebook.press("Deny…", 1)
+    notebook.page.keyboard.press("Enter")
+    notebook.wait(1)
+    lines = [line for line in notebook.text(1).splitlines() if line.startswith("edit_file")]
+    assert len(lines) == 3
+    assert "allowed by you, for this session: edit_file on" in lines[0].replace("`", "")
+    assert "by you" not in lines[1]
+    assert "denied by you" in lines[2]
 
 
 def test_stop_while_it_asks_ends_the_run_and_nothing_has_run(desk):
