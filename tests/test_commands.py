@@ -96,6 +96,7 @@ def test_plain_commands_are_read_as_a_shell_reads_them(text, commands):
         ("git clone -qu x y", "git -u"),
         ("fd a -x b", "fd -x"),
         ("cat */*/*", "many folders"),
+        ("cat " + "* " * 101, "many patterns"),
     ],
 )
 def test_whatever_else_is_in_doubt(text, doubt):

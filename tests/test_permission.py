@@ -212,6 +212,26 @@ def test_a_link_does_not_hide_what_a_rule_denies(tmp_path):
     assert answer(judge, shell(f"cp x {tmp_path}/secrets/a")) == "deny"
 
 
+@pytest.mark.parametrize(
+    ("command", "denied"),
+    [
+        ("cat s*/a.key", True),
+        ("cat s*/?.k*", True),
+        ("cd secrets && cat a.key", True),
+        ("cd s* && cat a*", True),
+        ("git -C secrets show a.key", True),
+        ("cat s*/b*", False),
+        ("cat *.md", False),
+    ],
+)
+def test_what_a_shell_makes_of_a_pattern_and_of_cd_is_looked_up(tmp_path, command, denied):
+    (tmp_path / "secrets").mkdir()
+    for name in ("secrets/a.key", "secrets/b.txt", "notes.md"):
+        (tmp_path / name).touch()
+    judge = policy("auto", ["deny read secrets/*.key"], tmp_path)
+    assert (answer(judge, shell(command)) == "deny") == denied
+
+
 def test_where_a_rule_that_denies_cannot_be_held_against_a_call_even_auto_asks():
     assert answer(policy("auto", ["deny shell rm"]), shell("$x y")) == "ask"
     assert answer(policy("auto", ["deny read .env"]), shell("cat */*/*/k*")) == "ask"

@@ -26,6 +26,9 @@ WILD = re.compile(r"[*?[]")
 WILDEST = 2
 """Most parts of a path with `*`, `?` or `[` that are followed: more may lead through a whole disk."""
 
+WILDS = 100
+"""Most `*`, `?` and `[` of a line: all that they stand for is looked up."""
+
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^]]*\])?\+?=")
 HARMLESS = re.compile(r"(\d?>&\d|\d?>>?[ \t]*/dev/null|<[ \t]*/dev/null)(?=[ \t\n;&|)]|$)")
 REDIRECT = re.compile(r"\d*(&>>?|<<<|<<-?|<>|<&|>>|>\||>&|[<>])|&>>?")
@@ -67,6 +70,8 @@ def parsed(text: str) -> CommandLine:
     reader.line()
     if any(not (mark.isprintable() or mark in "\n\t") for mark in text):
         reader.doubts.insert(0, "it holds characters that can't be seen")
+    if len(WILD.findall(text)) > WILDS:
+        reader.doubts.append("it holds many patterns")
     if not reader.segments and not reader.doubts:
         reader.doubts.append("it is empty")
     return CommandLine(text, tuple(reader.segments), reader.doubts[0] if reader.doubts else "")

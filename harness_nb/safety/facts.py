@@ -13,7 +13,7 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from harness_nb.safety.commands import WILD, WILDEST, CommandLine, every_word, parsed, wildcards
+from harness_nb.safety.commands import WILDEST, CommandLine, every_word, parsed, wildcards
 from harness_nb.seams import Call
 
 PLACES = re.compile(
@@ -28,13 +28,16 @@ def holds_path(argument: str) -> bool:
     return PLACES.fullmatch(argument) is not None
 
 
+NAMES = 2_000
+"""Most names that one pattern stands for."""
+
 LONGEST = 4_096
 """Most characters of a path."""
 
 WORDS = 500
 """Most words of a command line whose links are followed; more are compared as written."""
 
-FEW = 8
+FEW = 20
 """Most folders named in a command line that its words are looked for in."""
 
 
@@ -103,20 +106,22 @@ class Facts:
         """Every way to write what a word of the command line may mean, were it a path, also in a folder that the line names."""
         if " " not in self._ways:
             found = every_word(self.command.text) if self.command is not None else ()
-            known = [(word, located(self._root, word)) for word in found[:WORDS]]
+            near = [*found[:WORDS], *self._expanded(found[:WORDS])]
+            known = [(word, located(self._root, word)) for word in near]
             folders = {real: None for _, real in known if os.path.isdir(os.path.join(self._root, real))}
-            inner = [os.path.join(top, word) for top in [*folders][:FEW] for word in found[:WORDS]]
-            meant = [(name, located(self._root, name)) for name in self._expanded((*found[:WORDS], *inner))]
+            loose = [word for word in found[:WORDS] if not os.path.isabs(word)]
+            inner = [os.path.join(top, word) for top in [*folders][:FEW] for word in loose]
+            meant = [(name, located(self._root, name)) for name in self._expanded(inner)]
             as_written = ((word, word) for word in (*found[WORDS:], *inner))
             self._ways[" "] = self._spelled([*known, *meant, *as_written])
         return self._ways[" "]
 
     def _expanded(self, words: Iterable[str]) -> Iterator[str]:
         """What the shell may put in place of words with `*`, `?` or `[`."""
-        for word in itertools.islice((word for word in words if WILD.search(word)), FEW * FEW):
-            if wildcards(word) <= WILDEST:
+        for word in words:
+            if 0 < wildcards(word) <= WILDEST:
                 with contextlib.suppress(OSError, ValueError):
-                    yield from itertools.islice(glob.iglob(word, root_dir=self._root), WORDS)
+                    yield from itertools.islice(glob.iglob(word, root_dir=self._root), NAMES)
 
     def _spelled(self, pairs: Iterable[tuple[str, str]]) -> list[str]:
         ways: dict[str, None] = {}
