@@ -93,6 +93,8 @@ class Kernel:
     """A running kernel and everything it has sent."""
 
     def __init__(self, version: str, manager: KernelManager, client: BlockingKernelClient) -> None:
+        about = client.kernel_info(reply=True, timeout=PATIENCE)["content"]
+        self.has_subshells = "kernel subshells" in about.get("supported_features", ())
         self.version = version
         self.inbox: list[Sent] = []
         self._manager = manager
@@ -133,14 +135,11 @@ class Kernel:
 
     def subshell(self) -> str:
         """The id of the kernel's second shell, made on first use; empty where it can't have one."""
-        if self._subshell is None:
-            about = self._client.kernel_info(reply=True, timeout=PATIENCE)["content"]
-            self._subshell = ""
-            if "kernel subshells" in about.get("supported_features", ()):
-                self._client.control_channel.send(self._client.session.msg("create_subshell_request"))
-                reply = self._client.get_control_msg(timeout=PATIENCE)
-                self._subshell = str(reply["content"]["subshell_id"])
-        return self._subshell
+        if self._subshell is None and self.has_subshells:
+            self._client.control_channel.send(self._client.session.msg("create_subshell_request"))
+            reply = self._client.get_control_msg(timeout=PATIENCE)
+            self._subshell = str(reply["content"]["subshell_id"])
+        return self._subshell or ""
 
     def complete(self, code: str) -> list[str]:
         """Ask for completions at the end of this code."""
