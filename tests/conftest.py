@@ -5,6 +5,15 @@ import os
 import sys
 
 import pytest
+from workers import (  # noqa: F401 - pytest looks for hooks and fixtures here
+    alone,
+    pytest_collection_modifyitems,
+    pytest_configure,
+    pytest_runtest_protocol,
+    pytest_unconfigure,
+    pytest_xdist_auto_num_workers,
+    pytest_xdist_make_scheduler,
+)
 
 KEYS = ("_API_KEY", "_AUTH_TOKEN")
 for _name in [name for name in os.environ if name.endswith(KEYS) or name.startswith("HARNESS_NB_")]:
@@ -29,7 +38,8 @@ sys.addaudithook(_refuse_outside)
 
 def pytest_terminal_summary(terminalreporter):
     """Show what the shows and the bench printed: their figures are for a person to judge."""
-    for report in terminalreporter.getreports("passed"):
+    passed = terminalreporter.getreports("passed")
+    for report in sorted(passed, key=lambda report: report.nodeid.partition("::")[0]):
         if report.nodeid.startswith(("tests/shows/", "tests/bench/")) and (said := report.capstdout.strip()):
             terminalreporter.section(report.nodeid, sep="-")
             terminalreporter.line(said)

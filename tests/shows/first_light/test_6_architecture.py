@@ -38,16 +38,20 @@ def test_importing_the_package_loads_nothing_heavy():
     assert json.loads(subprocess.check_output([sys.executable, "-c", code])) == []
 
 
-def test_importing_the_package_costs_at_most_150_ms_of_cpu():
+def test_importing_the_package_costs_at_most_150_ms_of_cpu(alone):
     python = [sys.executable, "-c"]
-    assert _extra_cpu("import harness_nb", [*python, "pass"], [*python, "import harness_nb"], 0.150) <= 0.150
+    with alone():
+        assert (
+            _extra_cpu("import harness_nb", [*python, "pass"], [*python, "import harness_nb"], 0.150) <= 0.150
+        )
 
 
-def test_loading_the_extension_costs_at_most_300_ms_of_cpu(tmp_path, monkeypatch):
+def test_loading_the_extension_costs_at_most_300_ms_of_cpu(tmp_path, monkeypatch, alone):
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     ipython = [sys.executable, "-m", "IPython", "--no-banner", "-c"]
     loaded = [*ipython, "%load_ext harness_nb\nassert get_ipython().find_cell_magic('agent')"]
-    assert _extra_cpu("%load_ext harness_nb", [*ipython, "pass"], loaded, 0.300) <= 0.300
+    with alone():
+        assert _extra_cpu("%load_ext harness_nb", [*ipython, "pass"], loaded, 0.300) <= 0.300
 
 
 def _extra_cpu(what: str, without: list[str], with_it: list[str], enough: float, rounds: int = 12) -> float:
