@@ -1,7 +1,6 @@
 """Notes are files beside the session: bounded, private, found again, and nothing else is ever touched."""
 
 import json
-import os
 import stat
 import string
 
@@ -148,7 +147,7 @@ def test_a_write_that_fails_leaves_the_note_as_it_was(tmp_path):
         pad.write("plan", "x")
     pad.write("other", "kept")
     assert below(tmp_path) == ["other.txt", "plan.txt"]
-    assert not [name for name in os.listdir(tmp_path) if name.endswith(".tmp")]
+    assert not list(tmp_path.glob(".*"))
 
 
 def test_the_table_shows_hostile_notes_as_text(tmp_path):

@@ -104,13 +104,10 @@ def searching_history() -> Tool:
 def told(found: Found, searched: str) -> str:
     """Put what was found into words; the last line says what it costs."""
     blocks = [_block(number, hit) for number, hit in enumerate(found.hits, 1)]
-    text = (
-        "\n\n".join(blocks)
-        if blocks
-        else "Nothing holds any of these words. Try others, or fewer letters of them."
-    )
+    text = "\n\n".join(blocks) if blocks else "Nothing holds any of these words: try others."
     where = f"{_of(found.chunks, 'passage')} of {searched}"
-    cost = f"{_of(len(text), 'character')}, about {max(len(text.encode()) // 4, 1):,} tokens"
+    tokens = max(len(text.encode(errors="replace")) // 4, 1)
+    cost = f"{_of(len(text), 'character')}, about {tokens:,} tokens"
     notes = []
     if found.passed_over:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in found.passed_over.items())
