@@ -14,14 +14,14 @@ from harness_nb.seams import Request
 COMPONENTS: tuple[Component, ...] = get_args(Component)
 """In the order in which they are shown."""
 
-PRIOR = 500
+PRIOR = 300
 """Tokens of growth that weigh as much as the ratio seen in the first request."""
 FADING = 0.8
 """How much of its weight what was learnt of the ratio keeps from turn to turn."""
 LEAST_RATIO, MOST_RATIO = 0.25, 3.0
 """Bounds of the ratio: what seems beyond them has another cause, such as a provider that cuts the request."""
-LEAST_PRIOR, MOST_PRIOR = 0.7, 1.5
-"""Bounds of the ratio taken from the first request: much of what is beyond them is words that the provider adds."""
+DOUBT = 2_000
+"""Tokens of a first request that count for a ratio of 1: in a short one, most of a difference is what the provider adds."""
 
 
 @dataclass(slots=True)
@@ -48,12 +48,13 @@ class Tally:
         return {component: sums[component] for component in COMPONENTS if sums.get(component)}
 
     def _same(self, messages: tuple[Message, ...]) -> int:
-        known = len(self._messages)
-        if messages[:known] == self._messages:  # in C, and by identity first
-            return known
-        pairs = enumerate(zip(self._messages, messages, strict=False))
+        """Count the messages at the start that are those of the last time."""
+        known = self._messages
+        if messages is known or _begins(messages, known):
+            return len(known)
+        pairs = enumerate(zip(known, messages, strict=False))
         return next(
-            (i for i, (old, new) in pairs if old is not new and old != new), min(known, len(messages))
+            (i for i, (old, new) in pairs if old is not new and old != new), min(len(known), len(messages))
         )
 
     def _move(self, messages: tuple[Message, ...]) -> None:
@@ -82,6 +83,18 @@ class Tally:
         return {**share, "results": share["results"] - found, "retrieved": found} if found else share
 
 
+def _begins(messages: tuple[Message, ...], known: tuple[Message, ...]) -> bool:
+    """Tell whether `known` is the start of `messages`, as fast as can be: it is asked of thousands at every turn.
+
+    Tuples are compared by their first difference, by identity first and without a copy; two different messages have no
+    order, so a difference is an error.
+    """
+    try:
+        return known <= messages
+    except TypeError:
+        return False
+
+
 @dataclass(slots=True)
 class Anchor:
     """A request that the provider counted: our estimate of it and the true number, and the ratio learnt so far."""
@@ -94,8 +107,7 @@ class Anchor:
     @classmethod
     def first(cls, estimate: int, actual: int) -> Anchor:
         """Make the first one: its ratio is what the two numbers suggest, with little weight."""
-        ratio = min(MOST_PRIOR, max(LEAST_PRIOR, actual / estimate))
-        return cls(estimate, actual, ratio, float(PRIOR * PRIOR))
+        return cls(estimate, actual, _bounded((actual + DOUBT) / (estimate + DOUBT)), float(PRIOR * PRIOR))
 
     def total(self, estimate: int) -> int:
         """Correct the estimate of another request."""
@@ -107,7 +119,11 @@ class Anchor:
         grown, truly = estimate - self.estimate, actual - self.actual
         weight = self.weight * FADING
         ratio = (self.ratio * weight + truly * grown) / (weight + grown * grown) if grown else self.ratio
-        return Anchor(estimate, actual, min(MOST_RATIO, max(LEAST_RATIO, ratio)), weight + grown * grown)
+        return Anchor(estimate, actual, _bounded(ratio), weight + grown * grown)
+
+
+def _bounded(ratio: float) -> float:
+    return min(MOST_RATIO, max(LEAST_RATIO, ratio))
 
 
 def scaled(tokens: Mapping[Component, int], total: int) -> dict[Component, int]:
