@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from harness_nb.agent import Agent
 from harness_nb.errors import ToolError
@@ -82,6 +82,7 @@ async def test_files_outside_the_workspace_are_fenced(tmp_path):
         assert FENCED.fullmatch((await answered("x", "read_file", gates=gates, path=path)).text), path
 
 
+@settings(deadline=None)
 @given(st.text(), st.text())
 async def test_no_text_ends_the_fence_or_reaches_out_of_its_mark(body, url):
     run = Run()
