@@ -115,7 +115,9 @@ class LiveRun:
         patience = self.patience.get(awaited, LISTEN)
         self._send()  # the question, before anything else blocks the loop
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._heard.wait(), max(0.0, self._began + patience - time.monotonic()))
+            left = self._began + patience - time.monotonic()
+            async with asyncio.timeout(left):  # wait_for may swallow a cancel
+                await self._heard.wait()
         self.patience[awaited] = LISTEN_LONGER if self._heard.is_set() else LISTEN_LESS
         return self._heard.is_set()
 
