@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import signal
 import sys
 
 import pytest
@@ -18,6 +19,9 @@ from workers import (  # noqa: F401 - pytest looks for hooks and fixtures here
 KEYS = ("_API_KEY", "_AUTH_TOKEN")
 for _name in [name for name in os.environ if name.endswith(KEYS) or name.startswith("HARNESS_NB_")]:
     del os.environ[_name]
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a suite started in the background would pass that on
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _outside_allowed = False
 
