@@ -66,8 +66,14 @@ def scopes_of(call: Call, root: str = ".") -> tuple[Scope, ...]:
         if not files and (words := _first_words(parsed(line))):
             found.insert(1, Scope("command", tool, words, f"`{name}` commands that start with `{words}`"))
     elif len(files) == 1:
-        found.insert(1, Scope("file", tool, files[0], f"`{name}` on `{files[0]}`"))
+        found.insert(1, Scope("file", tool, files[0], f"`{name}` on `{_shown(files[0], root)}`"))
     return tuple(found)
+
+
+def _shown(path: str, root: str) -> str:
+    """Name a file as it is seen from the workspace: a notebook that is passed on should not tell where it once lay."""
+    inside = os.path.relpath(path, os.path.realpath(root))
+    return path if inside.startswith("..") else inside
 
 
 def _definition(spec: ToolSpec) -> str:

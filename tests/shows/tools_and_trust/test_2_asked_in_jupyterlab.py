@@ -120,7 +120,7 @@ def test_what_is_allowed_for_the_session_is_not_asked_again_and_the_rest_is(desk
         "every call of edit_file",
     ]
     scope.select_option(index=1)
-    expect(scope.locator("option:checked")).to_contain_text("prices.csv")
+    expect(scope.locator("option:checked")).to_have_text("edit_file on prices.csv")
     notebook.screenshot("approval_session", 1)
     notebook.press("Allow for this session:", 1)
     expect(asked).to_contain_text("Allow an edit of costs.csv?")
