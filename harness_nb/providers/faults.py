@@ -17,6 +17,7 @@ from email.utils import parsedate_to_datetime
 from typing import TypeAlias, cast
 
 from harness_nb.errors import ProviderError
+from harness_nb.providers.overflow import overflow
 from harness_nb.redaction import without_keys
 
 Body: TypeAlias = Mapping[str, object]
@@ -101,13 +102,16 @@ def fault(
     words = _words(said, body)
     if status == 500 and MISFIT.search(words):
         code = "model_error"
+    too_large, window = overflow(status, code, words, said)
     label = " ".join(str(part) for part in (status, code) if part) or "no code"
     return ProviderError(
         f"{who} answered with an error ({label}): {words}",
         status=status,
         code=code,
-        retryable=_may_pass(status, code, headers or {}),
+        retryable=not too_large and _may_pass(status, code, headers or {}),
         retry_after=retry_after(headers or {}),
+        overflow=too_large,
+        window=window,
     )
 
 

@@ -109,6 +109,8 @@ def restated(fault: ProviderError, more: str) -> ProviderError:
         code=fault.code,
         retryable=fault.retryable,
         retry_after=fault.retry_after,
+        overflow=fault.overflow,
+        window=fault.window,
     )
 
 

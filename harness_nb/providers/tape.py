@@ -92,7 +92,7 @@ def line(take: Take, before: Asked) -> str:
     if isinstance(take.end, Reply):
         data["reply"] = {**asdict(take.end), "message": _parts(take.end.message)}
     else:
-        facts = ("status", "code", "retryable", "retry_after")
+        facts = ("status", "code", "retryable", "retry_after", "overflow", "window")
         data["error"] = {"message": str(take.end), **{fact: getattr(take.end, fact) for fact in facts}}
     return _dumped(data)
 

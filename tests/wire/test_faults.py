@@ -198,5 +198,12 @@ async def test_a_body_that_is_no_json_is_quoted(wire):
     error = await failed(wire, httpx2.Response(503, text="upstream connect error"))
     assert "upstream connect error" in str(error)
     assert json.dumps(vars(error)) == json.dumps(
-        {"status": 503, "code": "", "retryable": True, "retry_after": None}
+        {
+            "status": 503,
+            "code": "",
+            "retryable": True,
+            "retry_after": None,
+            "overflow": False,
+            "window": 0,
+        }
     )

@@ -106,7 +106,13 @@ def _refusal(engine: Engine, status: int, content: bytes) -> ProviderError:
             f"The conversation is {error.get('n_prompt_tokens', 'too many')} tokens long, and the local model reads at most "
             f"{engine.settings.context}: ask less at once, or use a larger model."
         )
-        return ProviderError(text, status=status, code="exceed_context_size_error")
+        return ProviderError(
+            text,
+            status=status,
+            code="exceed_context_size_error",
+            overflow=True,
+            window=engine.settings.context,
+        )
     return fault("The local model", body, status=status)
 
 
