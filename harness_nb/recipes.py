@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from harness_nb.agent import Agent
+from harness_nb.context.account import Account, measured
+from harness_nb.context.count import counter, counting
+from harness_nb.context.mask import Again, anew
+from harness_nb.context.portion import portioned
+from harness_nb.context.relief import Ask, Measures, Relief, refitted
+from harness_nb.context.window import Window, window
+from harness_nb.messages import ToolCall, ToolResult
 from harness_nb.providers.fallback import falling_back
 from harness_nb.providers.named import model as named
 from harness_nb.providers.retry import retrying
@@ -18,7 +26,7 @@ from harness_nb.safety.rulefile import permissions
 from harness_nb.safety.sandbox import best
 from harness_nb.safety.spill import Outputs, spilled
 from harness_nb.safety.trust import FENCE, from_outside, labelled
-from harness_nb.seams import Model, layered
+from harness_nb.seams import Call, Model, ToolSpec, layered
 from harness_nb.toolkit.calc import calc
 from harness_nb.toolkit.data import data
 from harness_nb.toolkit.edits import editing
@@ -40,17 +48,29 @@ SMALL = ("calc", "read_file")
 """Our tools that a small local model gets: each tool costs it a part of its few tokens."""
 
 
+RETRIEVING = ("search_docs", "search_history")
+"""Tools whose results count as retrieved."""
+
+KEPT = re.compile(r'read_output\(id="(out-[1-9][0-9]{0,8})"')
+
+
 class Kit:
     """Our tools, and what a session keeps for them from run to run.
 
-    That is which files were read, long outputs, and what a person has allowed. Without one, an agent has its
-    own. The workspace is the current directory.
+    That is which files were read, long outputs, what a person has allowed, and what fills the context window.
+    Without one, an agent has its own. The workspace is the current directory.
     """
 
     def __init__(self, more: Iterable[Tool] = ()) -> None:
         """Start with nothing read, kept or granted. `more` are tools of the place we are in, such as a notebook."""
         self.outputs = Outputs()
         self.approvals = Approvals()
+        self.account: Account | None = None
+        """What fills the window, and what each turn was; None before the first agent."""
+        self.relief: Relief | None = None
+        """What is done when the window fills up; None before the first agent."""
+        self.counted: tuple[str, int | None] = "", None
+        """The model that the account is of, and the window that was asked for."""
         self.denied: Callable[[str], bool] = lambda _: False
         """Tells of a path whether reading it is denied in the run at hand: searches pass over it."""
         # The shell's sandbox is looked for at each agent: a person may have installed one meanwhile.
@@ -90,6 +110,20 @@ class Permit:
         return policy(self.mode or file.mode or "ask", (*file.rules, *self.rules))
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How the context window is kept. See context/relief.py."""
+
+    window: int | None = None
+    """Tokens of the model's window; None for what the model, or the price list, says."""
+    yellow: float = 0.60
+    red: float = 0.80
+    """Shares of what can be used at which the window counts as filling up, and as full."""
+    measures: Measures = field(default_factory=Measures)
+    ask: Ask | None = None
+    """Whom to ask before a decision that can wait; None to decide and tell."""
+
+
 def assistant(
     model: str | Model | None = None,
     tools: Iterable[Tool] = (),
@@ -97,6 +131,7 @@ def assistant(
     instructions: str = "",
     fallback: str | Model | None = None,
     permit: Permit | None = None,
+    room: Room | None = None,
     kit: Kit | None = None,
 ) -> Agent:
     """Make the usual agent: a named model that is asked again when it fails, our tools, and `tools`.
@@ -104,24 +139,67 @@ def assistant(
     A model is one, or what names one (see providers/named.py), or None for what is configured. A
     tool of yours replaces one of ours that has its name; your `instructions` follow ours. `fallback`
     takes a turn over when the model is out. Reading in the current directory is allowed; what else is, `permit`
-    says. Raises UsageError for a model or a rule that can't be had.
+    says; `room` how the context window is kept. Raises UsageError for a model, a rule or a window that can't be had.
     """
+    core, kit, permit, room = _made(model), kit or Kit(), permit or Permit(), room or Room()
     layers = [falling_back(layered(_made(fallback), retrying()))] if fallback is not None else []
-    asked = layered(_made(model), *layers, retrying())
-    kit, permit = kit or Kit(), permit or Permit()
+    unwatched = layered(core, *layers, retrying())
     decides = permit.policy()
     kit.denied = hides(decides)
-    small = asked.name.endswith(LOCAL_SMALL)
+    small = core.name.endswith(LOCAL_SMALL)
     box = Toolbox(_together(kit, tools, small=small))
+    account = _accounted(kit, core, room)
+    again = anew if small else _read_again(kit.outputs, box)
+    relief = kit.relief = Relief(account, unwatched, room.measures, again=again, ask=room.ask)
+    asked = layered(core, measured(account, core.name), refitted(relief), *layers, retrying())
     words = f"{INSTRUCTIONS}\n{FENCE}\n\n{instructions.strip()}".strip()
     gates = (  # the first is outermost
+        portioned(account),
         *(() if small else (spilled(kit.outputs),)),  # a small model has no read_output to read on with
         unrepeated(),
         permitted(decides, permit.ask, kit.approvals, timeout=permit.patience),
         labelled(from_outside(), kit.outputs.maker),
         unchanged,
     )
-    return Agent(asked, box, words, gates)
+    return Agent(asked, box, words, gates, prepare=(relief,))
+
+
+def _accounted(kit: Kit, model: Model, room: Room) -> Account:
+    """Return the session's account, made or moved to this model and these limits. Raises UsageError for limits that can't be."""
+    told = getattr(model, "window", None)
+    if room.window is not None:
+        window(model.name, room.window)
+    # A window of 0 is a model without end, and a double: no vocabulary or price list is right for it.
+    counts = counting("characters") if told == 0 else counter(model.name)
+
+    def found() -> Window:
+        return window(model.name, room.window, told or 0) if room.window or told != 0 else Window()
+
+    account = kit.account
+    if account is None or (account.yellow, account.red) != (room.yellow, room.red):
+        turns = account.turns if account is not None else []
+        account = kit.account = Account(found, counts, room.yellow, room.red, retrieved=RETRIEVING)
+        account.turns = turns
+    elif kit.counted != (model.name, room.window):
+        account.change(found, counts)
+    kit.counted = model.name, room.window
+    return account
+
+
+def _read_again(outputs: Outputs, box: Toolbox) -> Again:
+    """Say how a masked result is read again, keeping it for that if it isn't kept yet."""
+    specs = {spec.name: spec for spec in box.specs}
+
+    def again(call: ToolCall, result: ToolResult) -> str:
+        known = KEPT.search(result.text[:500])
+        spec = specs.get(call.name) or ToolSpec(call.name, "", {})
+        try:
+            name = known[1] if known else outputs.keep(result.text, Call(call.id, call.replayed(), spec))
+        except OSError:
+            return anew(call, result)
+        return f'To see it again: read_output(id="{name}", offset=0).'
+
+    return again
 
 
 def _made(model: str | Model | None) -> Model:

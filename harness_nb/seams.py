@@ -210,9 +210,10 @@ class Layered(Generic[Item, Answer]):
         return str(getattr(self.core, "name", "model"))
 
     @property
-    def window(self) -> int:
-        """The context window of what is inside, in tokens; 0 where it doesn't say."""
-        return int(getattr(self.core, "window", 0))
+    def window(self) -> int | None:
+        """The context window of what is inside, in tokens: 0 for none to speak of, None where it doesn't say."""
+        found = getattr(self.core, "window", None)
+        return found if found is None else int(found)
 
     def __call__(self, item: Item, run: Run) -> Awaitable[Answer]:
         """Give the item to the outermost layer, which proceeds inwards as it sees fit."""

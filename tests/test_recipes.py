@@ -1,9 +1,11 @@
 """The usual agent: asked again when it fails, with a calculator and a file reader, and told the same words each time."""
 
-from harness_nb.errors import ProviderError
+import pytest
+
+from harness_nb.errors import ProviderError, UsageError
 from harness_nb.events import ModelSwitched, RetryWaiting
 from harness_nb.providers.scripted import call, say, scripted
-from harness_nb.recipes import INSTRUCTIONS, Kit, Permit, assistant
+from harness_nb.recipes import INSTRUCTIONS, Kit, Permit, Room, assistant
 from harness_nb.safety.trust import FENCE
 from harness_nb.seams import Run
 from harness_nb.tools import tool
@@ -116,3 +118,38 @@ def test_tools_of_the_place_we_are_in_are_for_models_that_can_hold_them():
     ]
     assert "look" in names[0]
     assert names[1] == {"calc", "read_file"}
+
+
+def looking(turns, answer):
+    """A script that reads a long file again and again in a small window."""
+    return scripted(*[say(call("dump", n=n)) for n in range(turns)], answer, window=6_000)
+
+
+@tool(effects={"read"})
+def dump(n: int) -> str:
+    """Give a page."""
+    return f"page {n}: " + "twelve green apples and a pear " * 60
+
+
+async def test_when_the_window_fills_up_old_results_are_masked_and_the_line_says_how_to_read_them_again():
+    kit = Kit()
+    outcome = await assistant(looking(12, "Read."), [dump], kit=kit).run("Read it all.")
+    assert outcome.reason == "done"
+    line = next(m.results[0].text for m in outcome.transcript.live() if m.role == "tool")
+    assert line.startswith("[Masked to make room: dump n=0 gave about")
+    assert 'To see it again: read_output(id="out-1", offset=0).]' in line
+    assert kit.outputs.text("out-1").endswith(dump(0))
+
+
+async def test_the_account_of_a_session_goes_on_from_run_to_run_and_starts_anew_with_another_model():
+    kit = Kit()
+    for name in ("a", "a", "b"):
+        await assistant(scripted("Hello.", name=name, window=9_000), kit=kit).run("hi")
+    assert [turn.model for turn in kit.account.turns] == ["a", "a", "b"]
+
+
+def test_a_window_that_cannot_be_is_refused_before_anything_is_sent():
+    with pytest.raises(UsageError, match="holds nothing"):
+        assistant(scripted("Hello."), room=Room(window=0))
+    with pytest.raises(UsageError, match="yellow comes first"):
+        assistant(scripted("Hello."), room=Room(yellow=0.9, red=0.5))

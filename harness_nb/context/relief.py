@@ -121,7 +121,8 @@ class Relief:
     async def overflowed(self, request: Request, run: Run, fault: ProviderError) -> Request | None:
         """Learn from a provider that found the request too large, and make it smaller; None where it can't be."""
         fill = await self.account.measure(request)
-        self.account.learn(fault.window or fill.total * 9 // 10)
+        guess = min(fill.total * 9 // 10, self.account.window.size or fill.total)
+        self.account.learn(fault.window or guess)
         if self.account.window.usable <= 0:
             return None
         self._given_up_at = 0

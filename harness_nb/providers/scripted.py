@@ -37,9 +37,11 @@ def say(*parts: Part | str, stop: Stop | None = None, usage: Usage | None = None
     return Reply(Message("assistant", made), usage or Usage(), stop or ended, detail)
 
 
-def scripted(*turns: Turn, pace: float = 0.0, piece: int = 12, name: str = "scripted") -> Scripted:
-    """Make a model of a script: `pace` seconds between pieces of `piece` characters."""
-    return Scripted(turns, pace, piece, name)
+def scripted(
+    *turns: Turn, pace: float = 0.0, piece: int = 12, name: str = "scripted", window: int = 0
+) -> Scripted:
+    """Make a model of a script: `pace` seconds between pieces of `piece` characters, a context window of `window` tokens, 0 for no end."""
+    return Scripted(turns, pace, piece, name, window)
 
 
 @dataclass
@@ -50,6 +52,7 @@ class Scripted:
     pace: float
     piece: int
     name: str
+    window: int = 0
     requests: list[Request] = field(default_factory=list, repr=False)
 
     async def __call__(self, request: Request, run: Run) -> Reply:
