@@ -1,5 +1,6 @@
 """The index: what it finds, in what order, and that bringing it up to date is as good as making it anew."""
 
+import sys
 import threading
 
 import pytest
@@ -7,7 +8,8 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from harness_nb.context.chunks import Chunk
-from harness_nb.context.index import Document, Index, PassedOver, Stopped
+from harness_nb.context.index import Document, Index, PassedOver, Stopped, installed
+from harness_nb.errors import UsageError
 
 WORDS = ["alpha", "beta", "gamma", "read_file", "日本語", "Straße"]
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
@@ -133,3 +135,13 @@ def test_an_update_that_is_stopped_keeps_what_it_had():
     with pytest.raises(Stopped):
         index.update([Document("b", 1, read), *texts(c="gamma")], stop)
     assert found(index, "alpha beta gamma") == ["a", "b"]
+
+
+def test_without_the_package_one_sentence_names_the_extra(monkeypatch):
+    assert installed()
+    monkeypatch.setitem(sys.modules, "bm25s", None)
+    assert not installed()
+    with pytest.raises(
+        UsageError, match=r"^Search needs the package bm25s: pip install 'harness-nb\[context\]'\.$"
+    ):
+        Index()

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import sys
 
 import pytest
 
@@ -261,3 +262,10 @@ async def test_every_kind_of_part_that_has_words_is_found():
     said = await text_of(searching_history(), run, query="alpha", k=10)
     assert "[4 hits" in said
     assert {"(thinking)", "(call of probe)", "(assistant)"} <= set(re.findall(r"\(.*?\)", said))
+
+
+async def test_without_the_package_a_call_is_answered_with_what_to_install(workspace, monkeypatch):
+    monkeypatch.setitem(sys.modules, "bm25s", None)
+    for item in (searching_docs(workspace), searching_history()):
+        said = await ask(item, query="retry")
+        assert (said.is_error, "pip install 'harness-nb[context]'" in said.text) == (True, True)
