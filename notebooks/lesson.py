@@ -9,7 +9,7 @@ import html
 import inspect
 import json
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 COLOURS = {
@@ -18,6 +18,16 @@ COLOURS = {
     "assistant": "#3c9d6b",
     "tool": "#e0a33e",
 }
+SERIES = [
+    "#7a869a",
+    "#b58ad6",
+    "#5b8def",
+    "#3c9d6b",
+    "#c96f8f",
+    "#e0a33e",
+    "#4fb3bf",
+    "#9a7b4f",
+]
 CELL = "text-align:left;vertical-align:top;padding:2px 14px 2px 0"
 WIDEST = 150
 """Longest text, in characters, that a picture shows whole."""
@@ -77,6 +87,45 @@ def table(
     return Drawing(
         f"<table><tr>{head}</tr>{body}</table>", _columns([list(headers), *rows])
     )
+
+
+def stacked(
+    rows: Iterable[tuple[object, Mapping[str, int]]], full: int = 0, unit: str = "tokens"
+) -> Drawing:
+    """Draw one bar a row, made of named parts, each in its colour; `full` is where the space ends, 0 for the longest bar."""
+    rows = [(str(label), dict(parts)) for label, parts in rows]
+    names = list(dict.fromkeys(name for _, parts in rows for name in parts))
+    colour = dict(zip(names, SERIES * (len(names) // len(SERIES) + 1), strict=False))
+    end = full or max((sum(parts.values()) for _, parts in rows), default=1) or 1
+    key = "".join(
+        f'<span style="margin-right:14px"><span style="display:inline-block;width:10px;height:10px;'
+        f'background:{colour[name]}"></span> {html.escape(name)}</span>'
+        for name in names
+    )
+    body = "".join(
+        f'<tr><td style="{CELL};white-space:nowrap">{html.escape(label)}</td>'
+        f'<td style="{CELL};width:420px">{_stack(parts, colour, end, unit)}</td>'
+        f'<td style="{CELL};white-space:nowrap">{sum(parts.values()):,}</td></tr>'
+        for label, parts in rows
+    )
+    plain = [
+        ["", unit, *names],
+        *(
+            [label, sum(parts.values()), *(parts.get(n, 0) for n in names)]
+            for label, parts in rows
+        ),
+    ]
+    return Drawing(f"<div>{key}</div><table>{body}</table>", _columns(plain))
+
+
+def _stack(parts: Mapping[str, int], colour: Mapping[str, str], end: int, unit: str) -> str:
+    pieces = "".join(
+        f'<div title="{html.escape(name)}: {size:,} {unit}" style="background:{colour[name]};'
+        f'height:12px;width:{100 * size / end:.2f}%"></div>'
+        for name, size in parts.items()
+        if size
+    )
+    return f'<div style="display:flex;background:rgba(128,128,128,.18)">{pieces}</div>'
 
 
 def _strip(share: float) -> str:
