@@ -199,6 +199,19 @@ def test_a_new_prompt_gives_up_what_waits_and_says_so(notebook):
     assert "Fine." in cell.text
 
 
+def test_a_run_in_the_background_that_nobody_could_be_asked_about_waits_too(kernel):
+    kernel.execute(SETUP)
+    kernel.execute("task = asyncio.create_task(s.run('go'))")
+    assert kernel.listen(lambda: any("approve q" in str(shown(sent)) for sent in kernel.inbox))
+    assert facts(kernel) == [[], [A, B], []]
+    name = kernel.execute("from harness_nb.jupyter.asking import ticket; ticket(s.pending[0].id)").text.strip(
+        "'"
+    )
+    kernel.start(f"%agent deny {name} no", stdin=False).finish()
+    assert facts(kernel)[0] == []
+    assert "The person refused it: no" in facts(kernel)[2][0]
+
+
 def test_a_decision_for_another_session_is_told_where_to_go(notebook):
     notebook.execute("other = harness_nb.session('other'); other.model = s.model")
     cell = notebook.start("%agent --session other go", stdin=False).finish()
