@@ -108,7 +108,7 @@ class Asking:
         if told is None:
             return ""
         if told.allowed:
-            how = f"for this session: {visible(told.scope)}" if told.scope else "once"
+            how = f"for this session: {visible(told.scope).replace('`', '')}" if told.scope else "once"
             return f"{'edited and ' if told.edited else ''}allowed by {visible(told.by)}, {one_line(how, 2 * TITLE)}"
         reason = one_line(visible(told.reason), 2 * TITLE)
         match told.by:

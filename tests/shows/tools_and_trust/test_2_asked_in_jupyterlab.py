@@ -130,7 +130,7 @@ def test_what_is_allowed_for_the_session_is_not_asked_again_and_the_rest_is(desk
     notebook.wait(1)
     lines = [line for line in notebook.text(1).splitlines() if line.startswith("edit_file")]
     assert len(lines) == 3
-    assert "allowed by you, for this session: edit_file on" in lines[0].replace("`", "")
+    assert "allowed by you, for this session: edit_file on prices.csv, ok" in lines[0]
     assert "by you" not in lines[1]
     assert "denied by you" in lines[2]
 
