@@ -151,6 +151,15 @@ async def test_links_and_folders_of_tools_are_not_entered(workspace, tmp_path_fa
     assert "Nothing holds" in await text_of(searching_docs(workspace), query="zebra")
 
 
+async def test_installed_packages_are_left_out_whatever_their_folder_is_called(workspace):
+    (workspace / "env" / "lib").mkdir(parents=True)
+    (workspace / "env" / "pyvenv.cfg").touch()
+    (workspace / "env" / "lib" / "module.py").write_text("zebra = 1")
+    assert "Nothing holds" in await text_of(searching_docs(workspace), query="zebra")
+    (workspace / "env" / "pyvenv.cfg").unlink()
+    assert "1. env/lib/module.py" in await text_of(searching_docs(workspace), query="zebra")
+
+
 def test_a_walk_without_end_is_stopped_and_says_so(workspace):
     corpus = Corpus(Workspace(workspace), most=2)
     assert len(list(corpus.documents())) == 2

@@ -23,7 +23,10 @@ SKIPPED = frozenset(
 )
 """Directories that are left out: not what a person wrote."""
 
-VISITED = 20_000
+INSTALLED = frozenset({"pyvenv.cfg", "conda-meta"})
+"""What a directory of installed packages holds, whatever it is called: it is left out, too."""
+
+VISITED = 10_000
 """Most files looked at."""
 
 DEEPEST = 64
@@ -87,6 +90,8 @@ def _below(top: Place) -> Iterator[tuple[Place, os.stat_result]]:
         except OSError as fault:
             if here is top:
                 raise ToolError("The workspace can't be looked into.") from fault
+            continue
+        if here is not top and any(place.parts[-1] in INSTALLED for place, _ in found):
             continue
         yield from ((place, state) for place, state in found if stat.S_ISREG(state.st_mode))
         inner = [place for place, state in found if stat.S_ISDIR(state.st_mode)]
