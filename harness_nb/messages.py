@@ -173,7 +173,8 @@ def assistant(*parts: Part | str) -> Message:
 class Usage:
     """Tokens of one request or of many. `input` includes `cache_read` and `cache_write`; `output` includes `reasoning`.
 
-    `estimated` is true where the provider reported nothing and we guessed.
+    `estimated` is true where the provider reported nothing and we guessed. `context` is what the model saw last, where
+    one turn was several requests at the provider; 0 where that is `input`.
     """
 
     input: int = 0
@@ -182,6 +183,7 @@ class Usage:
     cache_write: int = 0
     reasoning: int = 0
     estimated: bool = False
+    context: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         """Sum field by field; a sum with a guess in it is a guess."""
@@ -192,6 +194,7 @@ class Usage:
             self.cache_write + other.cache_write,
             self.reasoning + other.reasoning,
             self.estimated or other.estimated,
+            other.context,
         )
 
 

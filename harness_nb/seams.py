@@ -61,6 +61,8 @@ class ToolSpec:
     """Shows what a call with these arguments would do, without doing it."""
     limit: int = field(default=LIMIT, compare=False)
     """Most characters of its result that a model gets."""
+    deferred: bool = False
+    """Whether the model sees it only once it has searched for it, where the provider has a search (`searches_tools`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +216,16 @@ class Layered(Generic[Item, Answer]):
         """The context window of what is inside, in tokens: 0 for none to speak of, None where it doesn't say."""
         found = getattr(self.core, "window", None)
         return found if found is None else int(found)
+
+    @property
+    def clears(self) -> bool:
+        """Whether the provider of what is inside clears old tool results itself."""
+        return bool(getattr(self.core, "clears", False))
+
+    @property
+    def searches_tools(self) -> bool:
+        """Whether the provider of what is inside can search the tools that are `deferred`."""
+        return bool(getattr(self.core, "searches_tools", False))
 
     def __call__(self, item: Item, run: Run) -> Awaitable[Answer]:
         """Give the item to the outermost layer, which proceeds inwards as it sees fit."""

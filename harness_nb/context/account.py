@@ -48,7 +48,7 @@ class TurnRecord:
         """By how much of the provider's count the measure was too high, 0.1 for 10%; None where the provider gave none."""
         if self.usage.estimated or self.usage.input <= 0:
             return None
-        return self.fill.total / self.usage.input - 1
+        return self.fill.total / (self.usage.context or self.usage.input) - 1
 
 
 class Account:
@@ -119,8 +119,8 @@ class Account:
         if usage.estimated or usage.input <= 0:
             return
         estimate = max(1, sum(self._tally.tokens(request).values()))
-        before = self._anchor
-        self._anchor = before.moved(estimate, usage.input) if before else Anchor.first(estimate, usage.input)
+        before, counted = self._anchor, usage.context or usage.input
+        self._anchor = before.moved(estimate, counted) if before else Anchor.first(estimate, counted)
 
     def learn(self, window: int) -> None:
         """Take it from the provider that the window has so many tokens; what a person configured only becomes smaller."""

@@ -13,11 +13,11 @@ user messages, so that the second still hits when what is newest was only passin
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
 from typing import Literal, TypeAlias, cast
 
 from harness_nb.messages import (
-    Decision,
     Image,
     Message,
     Opaque,
@@ -27,10 +27,10 @@ from harness_nb.messages import (
     Thinking,
     ToolCall,
     ToolResult,
-    Transcript,
 )
 from harness_nb.providers.anthropic_stream import VENDOR, Turn
 from harness_nb.providers.assembly import Assembly, guessed, reply
+from harness_nb.providers.clearing import BETA, Clearing
 from harness_nb.providers.spelling import (
     Forms,
     WrittenTools,
@@ -40,6 +40,7 @@ from harness_nb.providers.spelling import (
     token,
     wire_json,
 )
+from harness_nb.providers.stale import Stale
 from harness_nb.providers.wire import Wire
 from harness_nb.seams import Reply, Request, Run
 
@@ -50,6 +51,10 @@ Effort: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"]
 Form: TypeAlias = tuple[str, bytes]
 """A message on the wire: its role, and its blocks as JSON with commas between."""
 
+SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
+OLD = re.compile(r"claude-(\d|instant)|claude-[a-z]+-4(-[01])?(-\d{8})?$")
+"""Models before 4.5, whose API clears and searches less."""
+
 MARK = b',"cache_control":{"type":"ephemeral"}}'
 OPENING = b'{"type":"text","text":"(the conversation goes on)"}'
 
@@ -59,7 +64,9 @@ class Anthropic:
 
     `thinking` is `"adaptive"`, a budget in tokens, or None for the API's default; `effort` how hard it
     works; `max_output` the most output tokens of a turn; `cache=False` leaves out the cache marks;
-    `extra` is put into the body as it is; `idle` is how many seconds of silence end a stream.
+    `clearing` lets the API clear old tool results on its side; `tool_search` lets it search tools that are deferred
+    (default: where we know that it can); `extra` is put into the body as it is; `idle` is how many seconds of
+    silence end a stream.
     """
 
     def __init__(
@@ -71,6 +78,8 @@ class Anthropic:
         thinking: Literal["adaptive"] | int | None = None,
         effort: Effort | None = None,
         cache: bool = True,
+        clearing: Clearing | None = None,
+        tool_search: bool | None = None,
         extra: Mapping[str, object] | None = None,
         idle: float = 120,
     ) -> None:
@@ -78,34 +87,57 @@ class Anthropic:
         self._wire = Wire("anthropic", client, {}, idle)
         self._max_output = max_output or MAX_OUTPUT + (thinking if isinstance(thinking, int) else 0)
         self._cache = cache
+        self.clearing = clearing
+        """What the API clears on its side, None for nothing; may be set until the first request."""
         self._settings = {"model": model, **_thinking(thinking), **_effort(effort), **(extra or {})}
-        self._tools = WrittenTools(lambda n, d, schema: {"name": n, "description": d, "input_schema": schema})
+        self.offers_clearing = self._wire.official and not OLD.match(model)
+        """Whether we know that its API can clear."""
+        self.searches_tools = self.offers_clearing if tool_search is None else tool_search
+        """Whether its API searches tools that are deferred."""
+        self._tools = WrittenTools(_tool, SEARCH if self.searches_tools else None)
 
     def __repr__(self) -> str:
         return f"Anthropic({self.name!r})"
+
+    @property
+    def clears(self) -> bool:
+        """Whether the provider clears old tool results itself."""
+        return self.clearing is not None
 
     async def __call__(self, request: Request, run: Run) -> Reply:
         """Ask once, streaming to `run`. Raises ProviderError, or UsageError where the package or a key is missing."""
         limit = request.max_output or self._max_output
         body = self._body(request, run, {"max_tokens": limit, "stream": True})
         turn = Turn(Assembly(run, spoken_names(request.tools)))
-        await self._wire.read("/v1/messages", body, turn)
+        await self._wire.read(self._path("/v1/messages"), body, turn, self._betas())
         parts = turn.assembly.parts()
-        return reply(parts, turn.stop, turn.usage() or guessed(body, parts), turn.detail, limit)
+        usage = turn.usage() or guessed(body, parts)
+        if turn.cleared is not None:
+            turn.cleared.tell(run, usage.context or usage.input)
+        return reply(parts, turn.stop, usage, turn.detail, limit)
 
     async def count_tokens(self, request: Request, run: Run | None = None) -> int:
         """Ask the provider how many input tokens this request has."""
-        answer = await self._wire.answer("/v1/messages/count_tokens", self._body(request, run or Run(), {}))
+        body = self._body(request, run or Run(), {})
+        answer = await self._wire.answer(self._path("/v1/messages/count_tokens"), body, self._betas())
         return cast("int", answer["input_tokens"])
 
     async def close(self) -> None:
         """Close the connections made on this event loop."""
         await self._wire.close()
 
+    def _betas(self) -> tuple[str, ...]:
+        return () if self.clearing is None else (BETA,)
+
+    def _path(self, path: str) -> str:
+        return path if self.clearing is None else f"{path}?beta=true"
+
     def _body(self, request: Request, run: Run, more: Mapping[str, object]) -> bytes:
-        parts = [fields({**self._settings, **more})]
-        if tools := self._tools.of(request.tools, run):
-            parts.append(b'"tools":[%b]' % b",".join([*tools[:-1], self._marked(tools[-1])]))
+        clearing = self.clearing.wanted(thinks="thinking" in self._settings) if self.clearing else {}
+        parts = [fields({**clearing, **self._settings, **more})]
+        seen, hidden = self._tools.of(request.tools, run)
+        if seen:  # a tool that is deferred can't have a mark
+            parts.append(b'"tools":[%b]' % b",".join([*seen[:-1], self._marked(seen[-1]), *hidden]))
         if request.instructions.strip():
             system = wire_json({"type": "text", "text": request.instructions})
             parts.append(b'"system":[%b]' % self._marked(system))
@@ -120,7 +152,8 @@ class Anthropic:
 
     def _forms(self, request: Request, run: Run) -> list[Form]:
         whole = cast("Forms[Form]", run.state.setdefault(self, Forms(form)))
-        if not (stale := stale_thinking(run.transcript)):
+        bound = cast("Stale", run.state.setdefault((self, "stale"), Stale(run.transcript)))
+        if not (stale := bound.messages()):
             return whole.of(request.messages)
         bare = cast(
             "Forms[Form]", run.state.setdefault((self, "bare"), Forms(lambda m: form(m, thinking=False)))
@@ -129,6 +162,10 @@ class Anthropic:
 
     def _marked(self, blocks: bytes) -> bytes:
         return blocks[:-1] + MARK if self._cache else blocks
+
+
+def _tool(name: str, description: str, schema: Mapping[str, object]) -> dict[str, object]:
+    return {"name": name, "description": description, "input_schema": schema}
 
 
 def _thinking(thinking: Literal["adaptive"] | int | None) -> dict[str, object]:
@@ -240,20 +277,3 @@ def _text(text: str) -> dict[str, object]:
 def _image(part: Image) -> dict[str, object]:
     data = base64.b64encode(part.data).decode()
     return {"type": "image", "source": {"type": "base64", "media_type": part.media_type, "data": data}}
-
-
-def stale_thinking(transcript: Transcript) -> frozenset[str]:
-    """Name the messages whose thinking is bound to a past that a later decision has changed."""
-    if len(transcript) == len(transcript.messages):
-        return frozenset()
-    order: dict[str, int] = {}
-    touched: dict[str, tuple[str, ...]] = {}
-    stale: set[str] = set()
-    for entry in transcript.entries:
-        if not isinstance(entry, Decision):
-            order[entry.id] = len(order)
-            continue
-        touched[entry.id] = tuple(entry.changes) + touched.get(entry.undoes, ())
-        first = min((order[name] for name in touched[entry.id] if name in order), default=len(order))
-        stale.update(name for name, place in order.items() if place > first)
-    return frozenset(stale)

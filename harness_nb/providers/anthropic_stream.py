@@ -8,6 +8,7 @@ from typing import TypeAlias, cast
 
 from harness_nb.messages import Opaque, Usage
 from harness_nb.providers.assembly import Assembly, Written
+from harness_nb.providers.clearing import Cleared
 from harness_nb.providers.spelling import wire_json
 from harness_nb.providers.wire import Event
 from harness_nb.seams import Stop
@@ -26,6 +27,9 @@ STOPS: dict[object, Stop] = {
     "compaction": "pause",
     "refusal": "refusal",
 }
+ASKED = frozenset({"message", "fallback_message"})
+"""What the model itself was asked, of the requests that one turn may consist of."""
+
 COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 
 
@@ -37,6 +41,9 @@ class Turn:
         self.ended = False
         self.stop: Stop = "other"
         self.detail = ""
+        self.cleared: Cleared | None = None
+        """What the provider says it cleared from the request."""
+        self._iterations: list[Data] = []
         self._counts: dict[str, int] = {}
         self._unknown: dict[object, tuple[Data, list[str]]] = {}
         self._given: dict[object, object] = {}
@@ -54,6 +61,7 @@ class Turn:
             self._count(cast("Data", event.get("message") or {}).get("usage"))
         elif kind == "message_delta":
             self._count(event.get("usage"))
+            self.cleared = Cleared.read(event.get("context_management")) or self.cleared
             self._ends(cast("Data", event.get("delta") or {}))
         elif kind == "message_stop":
             self._end()
@@ -77,7 +85,7 @@ class Turn:
                 self.assembly.argue(slot, piece)
         elif kind == "thinking_delta":
             self.assembly.think(slot, str(delta.get("thinking") or ""), VENDOR)
-        elif kind == "signature_delta":
+        elif kind == "signature_delta" and slot not in self._unknown:
             self.assembly.sign(slot, str(delta.get("signature") or ""))
         elif slot in self._unknown:
             self._unknown[slot][0].update({key: value for key, value in delta.items() if key != "type"})
@@ -127,10 +135,28 @@ class Turn:
                 self._counts[name] = value
             elif name == "output_tokens_details" and isinstance(value, dict):
                 self._counts["thinking"] = int(value.get("thinking_tokens") or 0)
+            elif name == "iterations" and isinstance(value, list):
+                self._iterations = [item for item in value if isinstance(item, dict)]
 
     def usage(self) -> Usage | None:
-        """Return what the turn used, None where the provider did not say. The input counts the cached tokens too."""
-        if not any(self._counts.get(name) for name in COUNTS):
+        """Return what the turn used, None where the provider did not say. The input counts the cached tokens too.
+
+        What a compaction inside of the turn used is not in the provider's totals, and is added. Where a turn was
+        several requests, the last one's tokens are the context.
+        """
+        counts = [self._counts] + [item for item in self._iterations if item.get("type") == "compaction"]
+        totals = [sum(_number(count.get(name)) for count in counts) for name in COUNTS]
+        if not any(totals):
             return None
-        new, read, made, output = (self._counts.get(name, 0) for name in COUNTS)
-        return Usage(new + read + made, output, read, made, self._counts.get("thinking", 0))
+        new, read, made, output = totals
+        asked = [item for item in self._iterations if item.get("type") in ASKED]
+        last = (
+            sum(_number(asked[-1].get(name)) for name in COUNTS[:3])
+            if len(self._iterations) > 1 and asked
+            else 0
+        )
+        return Usage(new + read + made, output, read, made, self._counts.get("thinking", 0), context=last)
+
+
+def _number(count: object) -> int:
+    return count if isinstance(count, int) else 0

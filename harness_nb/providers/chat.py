@@ -89,7 +89,7 @@ class Chat:
 
     def _body(self, request: Request, run: Run, more: Mapping[str, object]) -> bytes:
         parts = [fields({**self._settings, **more})]
-        if tools := self._tools.of(request.tools, run):
+        if tools := self._tools.of(request.tools, run)[0]:
             parts.append(b'"tools":[%b]' % b",".join(tools))
         forms = cast(
             "Forms[list[Piece]]", run.state.setdefault(self, Forms(lambda m: form(m, self._wire.host)))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol, TypeAlias, cast
 from urllib.parse import urlsplit
 
@@ -94,9 +95,21 @@ def rewrites(client: Client, sdk: Sdk) -> bool:
     return type(client).__name__ != PLAIN[sdk] or getattr(client, "_provider_runtime", None) is not None
 
 
-def posting(client: Client, sdk: Sdk, body: bytes) -> dict[str, object]:
-    """Return the arguments with which `post` sends this body."""
-    options = {"headers": {"content-type": "application/json"}}
+def official(client: Client | None, sdk: Sdk) -> bool:
+    """Tell whether requests go to the company itself: clouds and servers that speak its wire lack its newer features."""
+    if client is not None:
+        return not rewrites(client, sdk) and host(client.base_url) in COMPANIES
+    elsewhere = os.environ.get(f"{sdk.upper()}_BASE_URL", "").strip()
+    return not elsewhere or host(elsewhere) in COMPANIES
+
+
+def posting(client: Client, sdk: Sdk, body: bytes, betas: Sequence[str] = ()) -> dict[str, object]:
+    """Return the arguments with which `post` sends this body; betas are added to those that the client has."""
+    headers = {"content-type": "application/json"}
+    if betas:
+        own = str(dict(getattr(client, "default_headers", {})).get("anthropic-beta", ""))
+        headers["anthropic-beta"] = ",".join(dict.fromkeys([*filter(None, own.split(",")), *betas]))
+    options = {"headers": headers}
     if rewrites(client, sdk):
         return {"body": json.loads(body), "options": options}
     return {"content": body, "options": options}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Mapping
 from typing import Literal, TypeAlias, cast
 
@@ -26,7 +27,7 @@ from harness_nb.messages import (
     ToolResult,
 )
 from harness_nb.providers.assembly import Assembly, guessed, reply
-from harness_nb.providers.openai_stream import VENDOR, Turn
+from harness_nb.providers.openai_stream import NOTES, VENDOR, Turn
 from harness_nb.providers.spelling import (
     Forms,
     WrittenTools,
@@ -43,13 +44,17 @@ from harness_nb.seams import Reply, Request, Run
 Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Data: TypeAlias = dict[str, object]
 
+NEW = re.compile(r"gpt-(5\.([4-9]|\d\d)|[6-9]|1\d)")
+"""Models from 5.4 on, whose API searches tools."""
+
 
 class OpenAI:
     """An OpenAI model. `client` may be any of the SDK's async clients; its own retries are turned off.
 
     `effort` is how hard it thinks, `summary` whether it tells of it, `max_output` the most output tokens of
-    a turn, None for the model's own limit; `extra` is put into the body as it is; `idle` is how many
-    seconds of silence end a stream (a model that thinks hard may be silent for minutes).
+    a turn, None for the model's own limit; `tool_search` lets the API search tools that are deferred (default:
+    where we know that it can); `extra` is put into the body as it is; `idle` is how many seconds of silence
+    end a stream (a model that thinks hard may be silent for minutes).
     """
 
     def __init__(
@@ -60,6 +65,7 @@ class OpenAI:
         max_output: int | None = None,
         effort: Effort | None = None,
         summary: Literal["auto", "concise", "detailed"] | None = None,
+        tool_search: bool | None = None,
         extra: Mapping[str, object] | None = None,
         idle: float = 300,
     ) -> None:
@@ -74,7 +80,10 @@ class OpenAI:
             "include": ["reasoning.encrypted_content"],
             **(extra or {}),
         }
-        self._tools = WrittenTools(_tool)
+        known = self._wire.official and bool(NEW.match(model))
+        self.searches_tools = known if tool_search is None else tool_search
+        """Whether its API searches tools that are deferred."""
+        self._tools = WrittenTools(_tool, {"type": "tool_search"} if self.searches_tools else None)
 
     def __repr__(self) -> str:
         return f"OpenAI({self.name!r})"
@@ -102,8 +111,9 @@ class OpenAI:
         if request.instructions.strip():
             given["instructions"] = request.instructions
         parts = [fields(given)]
-        if tools := self._tools.of(request.tools, run):
-            parts.append(b'"tools":[%b]' % b",".join(tools))
+        seen, hidden = self._tools.of(request.tools, run)
+        if seen:
+            parts.append(b'"tools":[%b]' % b",".join([*seen, *hidden]))
         forms = cast("Forms[bytes]", run.state.setdefault(self, Forms(form)))
         parts.append(b'"input":[%b]' % b",".join(items for items in forms.of(request.messages) if items))
         return b"{%b}" % b",".join(parts)
@@ -128,34 +138,34 @@ def form(message: Message) -> bytes:
         case "system":
             return _said("developer", [_input(Text(message.text))]) if message.text.strip() else b""
         case _:
-            results = [_result(part) for part in message.parts if isinstance(part, ToolResult)]
+            items = [_result(part) for part in message.parts if isinstance(part, ToolResult)]
+            items += [p.block.encode() for p in message.parts if isinstance(p, Opaque) and p.vendor == VENDOR]
             content = [_input(part) for part in message.parts if _is_input(part)]
-            return b",".join([*results, _said("user", content)] if content else results)
+            return b",".join([*items, _said("user", content)] if content else items)
 
 
 def _assistant_items(parts: tuple[Part, ...]) -> list[bytes]:
     items: list[bytes] = []
     reasoning: list[bytes] = []  # waits for what it led to: alone, the API refuses it
-    phase: Data = {}
+    note: Data = {}
     for part in parts:
         match part:
             case Text(text) | Summary(text):
                 item = (
-                    _said("assistant", [{"type": "output_text", "text": text}], phase)
-                    if text.strip()
-                    else b""
+                    _said("assistant", [{"type": "output_text", "text": text}], note) if text.strip() else b""
                 )
-                phase = {}
+                note = {}
             case ToolCall(identity, name):
-                head = fields({"type": "function_call", "call_id": token(identity), "name": token(name)})
+                called = {"type": "function_call", "call_id": token(identity), "name": token(name)}
+                head, note = fields({**called, **note}), {}
                 item = b'{%b,"arguments":%b}' % (head, quoted(arguments(part)))
             case Thinking(signature=signature, vendor=vendor):
                 item = b""
                 if vendor == VENDOR and '"encrypted_content":"' in signature:
                     reasoning.append(signature.encode())
             case Opaque(vendor, block) if vendor == VENDOR:
-                phase = _phase(block)
-                item = b"" if phase else block.encode()
+                note = _note(block)
+                item = b"" if note else block.encode()
             case _:
                 item = b""
         if item:
@@ -164,9 +174,9 @@ def _assistant_items(parts: tuple[Part, ...]) -> list[bytes]:
     return items
 
 
-def _phase(block: str) -> Data:
-    """Read the note that stands before a message which the provider called commentary or final."""
-    return cast("Data", json.loads(block)) if block.startswith('{"phase":') else {}
+def _note(block: str) -> Data:
+    """Read the note that stands before a message or a call: its phase, or the namespace that its tool was found in."""
+    return cast("Data", json.loads(block)) if block.startswith(NOTES) else {}
 
 
 def _said(role: str, content: list[Data], more: Mapping[str, object] | None = None) -> bytes:

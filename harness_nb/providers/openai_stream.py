@@ -16,6 +16,9 @@ VENDOR = "openai"
 
 Data: TypeAlias = dict[str, object]
 
+NOTES = ('{"phase":', '{"namespace":')
+"""How the notes begin that we keep of an item, to send it back as it was."""
+
 ENDS = {"response.completed", "response.incomplete"}
 INCOMPLETE: dict[object, Stop] = {"max_output_tokens": "length", "content_filter": "refusal"}
 
@@ -78,6 +81,7 @@ class Turn:
         elif kind == "function_call":
             if (slot, 0) not in self.assembly.blocks:
                 self._added(slot, item)
+            self._keep_note(slot, item, "namespace")
             self._replace((slot, 0), _argued(item.get("arguments")), self.assembly.argue)
         elif kind == "reasoning":
             if not self._pieces((slot, 0)):
@@ -87,8 +91,7 @@ class Turn:
             self.assembly.keep((slot, 0), Opaque(VENDOR, wire_json(item).decode()))
 
     def _message(self, slot: object, item: Data) -> None:
-        if phase := item.get("phase"):
-            self.assembly.keep((slot, -1), Opaque(VENDOR, wire_json({"phase": phase}).decode()))
+        self._keep_note(slot, item, "phase")
         content = item.get("content")
         for number, part in enumerate(content if isinstance(content, list) else []):
             if part.get("type") == "refusal":
@@ -96,6 +99,10 @@ class Turn:
                 self.detail = str(part.get("refusal") or "")
             text = part.get("text") or part.get("refusal") or ""
             self._replace((slot, number), str(text), self.assembly.say)
+
+    def _keep_note(self, slot: object, item: Data, name: str) -> None:
+        if value := item.get(name):
+            self.assembly.keep((slot, -1), Opaque(VENDOR, wire_json({name: value}).decode()))
 
     def _pieces(self, slot: tuple[object, object]) -> list[str]:
         block = self.assembly.blocks.get(slot)

@@ -47,8 +47,7 @@ WORDS = tuple(
         r"available[ ]context[ ]size ([ ]\((?P<window>[\d,]+)[ ]tokens\))?",
         r"n_keep:[ ][\d,]+[ ]*>=[ ]*n_ctx:[ ](?P<window>[\d,]+)",
         r"exceeds?[ ]the[ ]configured[ ]limit[ ]of[ ](?P<window>[\d,]+)",
-        r"token[ ]count ([ ]is|[ ]of)? [ ] \(?[\d,]+\)? .{0,60}?"
-        r" (number[ ]of[ ]tokens[ ]allowed[ ]\(|supports[ ]up[ ]to[ ]|limit[ ]of[ ]) (?P<window>[\d,]+)",
+        r"token[ ]count.{0,90}?(tokens[ ]allowed[ ]\(|supports[ ]up[ ]to[ ]|limit[ ]of[ ])(?P<window>[\d,]+)",
         r"max[ ]input[ ]tokens:[ ](?P<window>[\d,]+)",
         r"exceeded[ ]model[ ]token[ ]limit (:[ ](?P<window>[\d,]+))?",
         r"max_new_tokens`?[ ]must[ ]be[ ]<=[ ](?P<window>[\d,]+)",

@@ -83,26 +83,44 @@ class Forms(Generic[Form]):
 class WrittenTools:
     """The tools of a request on the wire, written again only when they change; what can't be sent is left out."""
 
-    def __init__(self, shape: Callable[[str, str, Mapping[str, object]], object]) -> None:
-        """Call `shape` with name, description and schema of a tool for what it is on this wire."""
-        self._shape = shape
-        self._last: tuple[tuple[ToolSpec, ...], list[bytes]] = ((), [])
+    def __init__(
+        self,
+        shape: Callable[[str, str, Mapping[str, object]], Mapping[str, object]],
+        search: Mapping[str, object] | None = None,
+    ) -> None:
+        """Call `shape` with name, description and schema of a tool for what it is on this wire.
 
-    def of(self, tools: tuple[ToolSpec, ...], run: Run) -> list[bytes]:
-        """Write these tools; a notice names each that is newly left out, as no provider takes its schema."""
-        known, written = self._last
+        `search` is the provider's tool that finds the deferred ones; without it no tool is deferred.
+        """
+        self._shape = shape
+        self._search = search
+        self._last: tuple[tuple[ToolSpec, ...], list[bytes], list[bytes]] = ((), [], [])
+
+    def of(self, tools: tuple[ToolSpec, ...], run: Run) -> tuple[list[bytes], list[bytes]]:
+        """Write these tools: those that the model sees, with the search last, and those that it can search for.
+
+        A notice names each that is newly left out, as no provider takes its schema.
+        """
+        known, seen, hidden = self._last
         if tools is known:
-            return written
-        written = []
+            return seen, hidden
+        seen, hidden = [], []
         for spec in tools:
+            deferred = spec.deferred and self._search is not None
             try:
-                schema = accepted(spec.input_schema)
-                if schema is None:
-                    raise ValueError
-                written.append(wire_json(self._shape(token(spec.name), spec.description, schema)))
+                (hidden if deferred else seen).append(self._written(spec, deferred=deferred))
             except (ValueError, TypeError, RecursionError):
                 run.emit(
                     Notice(f"The tool `{spec.name}` was left out: its schema does not describe an object.")
                 )
-        self._last = tools, written
-        return written
+        if hidden:
+            seen.append(wire_json(self._search))
+        self._last = tools, seen, hidden
+        return seen, hidden
+
+    def _written(self, spec: ToolSpec, *, deferred: bool) -> bytes:
+        schema = accepted(spec.input_schema)
+        if schema is None:
+            raise ValueError
+        mark = {"defer_loading": True} if deferred else {}
+        return wire_json({**self._shape(token(spec.name), spec.description, schema), **mark})

@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import importlib
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 from weakref import WeakKeyDictionary
@@ -26,6 +26,7 @@ from harness_nb.providers.clients import (
     host,
     made,
     no_key,
+    official,
     patience,
     posting,
     retryless,
@@ -75,6 +76,8 @@ class Wire:
             self._given.base_url if self._given else settings.get("base_url") or f"https://api.{sdk}.com"
         )
         """The server's name."""
+        self.official = official(self._given, sdk)
+        """Whether it is the company itself."""
 
     async def client(self) -> Client:
         """Return the client of this event loop. Raises UsageError where the package or the key is missing."""
@@ -92,14 +95,16 @@ class Wire:
         if client is not None:
             await client.close()
 
-    async def read(self, path: str, body: bytes, turn: Turn) -> None:
+    async def read(self, path: str, body: bytes, turn: Turn, betas: Sequence[str] = ()) -> None:
         """Send a body and let the turn take each event of the answer, to its end. Cancelled, it hangs up at once.
+
+        `betas` names what Anthropic wants to be asked for by a header.
 
         A stream that ends before the turn has is a ProviderError: what it said so far is not an answer.
         """
         client = await self.client()
         events = self._typed_events if rewrites(client, self._sdk) else self._raw_events
-        async with contextlib.aclosing(events(client, path, body)) as batches:
+        async with contextlib.aclosing(events(client, path, body, betas)) as batches:
             async for batch in batches:
                 for event in batch:
                     try:
@@ -112,18 +117,22 @@ class Wire:
             words = f"{who(client)} broke off its answer before the end."
             raise ProviderError(words, code="cut", retryable=True)
 
-    async def answer(self, path: str, body: bytes) -> Event:
+    async def answer(self, path: str, body: bytes, betas: Sequence[str] = ()) -> Event:
         """Send a body and return the answer, which is one JSON object."""
         client = await self.client()
-        found = await self._post(client, path, body, cast_to=object)
+        found = await self._post(client, path, body, betas, cast_to=object)
         if not isinstance(found, dict):
             raise ProviderError(f"{who(client)} answered with something that is not JSON; check the URL.")
         return found
 
-    async def _raw_events(self, client: Client, path: str, body: bytes) -> AsyncGenerator[list[Event]]:
+    async def _raw_events(
+        self, client: Client, path: str, body: bytes, betas: Sequence[str]
+    ) -> AsyncGenerator[list[Event]]:
         import httpx2
 
-        sent = await self._post(client, path, body, cast_to=httpx2.Response, stream=True, stream_cls=object)
+        sent = await self._post(
+            client, path, body, betas, cast_to=httpx2.Response, stream=True, stream_cls=object
+        )
         response, reader = cast("httpx2.Response", sent), EventReader()
         try:
             await _check_kind(response)
@@ -137,9 +146,11 @@ class Wire:
             with contextlib.suppress(Exception):
                 await response.aclose()
 
-    async def _typed_events(self, client: Client, path: str, body: bytes) -> AsyncGenerator[list[Event]]:
+    async def _typed_events(
+        self, client: Client, path: str, body: bytes, betas: Sequence[str]
+    ) -> AsyncGenerator[list[Event]]:
         stream_of = importlib.import_module(self._sdk).AsyncStream[object]
-        sent = await self._post(client, path, body, cast_to=object, stream=True, stream_cls=stream_of)
+        sent = await self._post(client, path, body, betas, cast_to=object, stream=True, stream_cls=stream_of)
         try:
             async with cast("contextlib.AbstractAsyncContextManager[AsyncIterator[object]]", sent) as events:
                 async for event in events:
@@ -148,9 +159,11 @@ class Wire:
         except Exception as error:  # noqa: BLE001 - told in one sentence, whatever it is
             raise self._told(error, client) from None
 
-    async def _post(self, client: Client, path: str, body: bytes, **how: object) -> object:
+    async def _post(
+        self, client: Client, path: str, body: bytes, betas: Sequence[str], **how: object
+    ) -> object:
         try:
-            return await client.post(path, **posting(client, self._sdk, body), **how)
+            return await client.post(path, **posting(client, self._sdk, body, betas), **how)
         except Exception as error:  # noqa: BLE001 - told in one sentence, whatever it is
             raise self._told(error, client) from None
 

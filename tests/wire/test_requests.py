@@ -4,6 +4,7 @@ import json
 from itertools import pairwise
 
 import pytest
+from hypothesis import given, strategies as st
 from wire.peer import Peer
 from wire.speech import WIRES, say, spoken
 
@@ -21,7 +22,7 @@ from harness_nb.messages import (
     assistant,
     user,
 )
-from harness_nb.providers.anthropic import stale_thinking
+from harness_nb.providers.stale import Stale
 from harness_nb.results import as_content
 from harness_nb.seams import Request, Run, ToolSpec
 from harness_nb.tools import tool
@@ -229,15 +230,47 @@ async def test_a_paused_turn_is_sent_back_unchanged():
     assert turns[1]["content"] == [json.loads(block)]
 
 
+def stale(*entries):
+    return Stale(Transcript(entries)).messages()
+
+
 def test_thinking_between_a_changed_message_and_the_decision_is_stale():
     first, early, late = user("big"), assistant(SIGNED[0], "a"), assistant(SIGNED[0], "b")
     mask = Decision("mask", "too long", {first.id: (user("small"),)})
-    assert stale_thinking(Transcript([first, early, late])) == frozenset()
-    assert stale_thinking(Transcript([first, early, mask, late])) == {early.id}
-    assert stale_thinking(Transcript([first, early, mask, late, Decision("me", "back", undoes=mask.id)])) == {
-        early.id,
-        late.id,
-    }
+    assert stale(first, early, late) == set()
+    assert stale(first, early, mask, late) == {early.id}
+    assert stale(first, early, mask, late, Decision("me", "back", undoes=mask.id)) == {early.id, late.id}
+
+
+def test_a_decision_that_changes_no_message_makes_no_thinking_stale():
+    first, early = user("big"), assistant(SIGNED[0], "a")
+    pin = Decision("you", "Keep it.", pins=(first.id,))
+    for decision in (
+        pin,
+        Decision("select", "Needed.", loads=("f",)),
+        Decision("provider", "It cleared.", before=9, after=5),
+        Decision("mask", "Too long.", {"of another record": ()}),
+    ):
+        assert stale(first, early, decision, user("x")) == set()
+    assert stale(first, early, pin, Decision("you", "No more.", undoes=pin.id)) == set()
+
+
+@given(st.lists(st.sampled_from(["says", "masks", "undoes", "pins"]), max_size=30), st.data())
+def test_stale_thinking_read_on_is_what_it_is_read_at_once(steps, data):
+    transcript = Transcript()
+    grown = Stale(transcript)
+    for step in steps:
+        names = [message.id for message in transcript.messages] or ["none"]
+        decided = [entry.id for entry in transcript.entries if isinstance(entry, Decision)] or ["none"]
+        transcript.append(
+            {
+                "says": lambda: assistant("a"),
+                "masks": lambda names=names: Decision("mask", "", {data.draw(st.sampled_from(names)): ()}),
+                "undoes": lambda ids=decided: Decision("you", "", undoes=data.draw(st.sampled_from(ids))),
+                "pins": lambda names=names: Decision("you", "", pins=(names[0],)),
+            }[step]()
+        )
+        assert grown.messages() == Stale(transcript).messages()
 
 
 async def test_stale_thinking_is_not_sent():
@@ -430,6 +463,39 @@ async def test_four_marks_keep_the_prefix_in_the_cache():
     assert "cache_control" in body["system"][0]
     marked = [n for n, turn in enumerate(body["messages"]) if "cache_control" in turn["content"][-1]]
     assert marked == [4, 6]  # the two newest of the user's
+
+
+async def test_the_marks_stay_at_the_newest_turns_after_a_decision():
+    peer = Peer("anthropic", [spoken("anthropic", [say("ok")])] * 2)
+    run = Run(Transcript(growing(9)))
+    tools = (ToolSpec("f", "F.", {}),)
+    await peer.model(Request("Be kind.", run.transcript.live(), tools), run)
+    masked = run.transcript.messages[4]
+    run.append(Decision("mask", "Full.", {masked.id: (results((masked.results[0].call_id, "[masked]")),)}))
+    await peer.model(Request("Be kind.", run.transcript.live(), tools), run)
+    before, after = (
+        [n for n, turn in enumerate(body["messages"]) if "cache_control" in turn["content"][-1]]
+        for body in peer.sent
+    )
+    assert before == after == [16, 18]
+    assert [json.dumps(body).count("cache_control") for body in peer.sent] == [4, 4]
+    assert "[masked]" in json.dumps(peer.sent[1])
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=12))
+async def test_a_mark_of_one_request_is_a_mark_of_the_next(sizes):
+    peer, run = Peer("anthropic", [spoken("anthropic", [say("ok")])] * len(sizes)), Run()
+    run.append(user("go"))
+    for number, size in enumerate(sizes):
+        await peer.model(Request("", run.transcript.live()), run)
+        ids = [f"c{number}_{n}" for n in range(size)]
+        run.append(assistant("So.", *(ToolCall(name, "f") for name in ids)))
+        run.append(results(*((name, "A") for name in ids)) if ids else user("on"))
+    marks = [
+        [n for n, turn in enumerate(body["messages"]) if "cache_control" in turn["content"][-1]]
+        for body in peer.sent
+    ]
+    assert all(earlier[-1] in later for earlier, later in pairwise(marks))
 
 
 async def test_no_marks_where_none_are_wanted():
