@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from harness_nb.agent import Agent
 from harness_nb.context.account import Account, measured
 from harness_nb.context.count import counter, counting
+from harness_nb.context.index import installed
 from harness_nb.context.mask import Again, anew
 from harness_nb.context.portion import portioned
 from harness_nb.context.relief import Ask, Measures, Relief, refitted
+from harness_nb.context.scratchpad import GUIDANCE, Scratchpad
+from harness_nb.context.search import searching_docs, searching_history
 from harness_nb.context.window import Window, window
 from harness_nb.messages import ToolCall, ToolResult
 from harness_nb.providers.fallback import falling_back
@@ -51,6 +55,10 @@ SMALL = ("calc", "read_file")
 RETRIEVING = ("search_docs", "search_history")
 """Tools whose results count as retrieved."""
 
+NOTES = ".harness_nb/notes"
+"""Where the agent's notes are, a folder for each session, below the workspace."""
+UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
+
 KEPT = re.compile(r'read_output\(id="(out-[1-9][0-9]{0,8})"')
 
 
@@ -61,9 +69,13 @@ class Kit:
     Without one, an agent has its own. The workspace is the current directory.
     """
 
-    def __init__(self, more: Iterable[Tool] = ()) -> None:
-        """Start with nothing read, kept or granted. `more` are tools of the place we are in, such as a notebook."""
+    def __init__(self, more: Iterable[Tool] = (), name: str = "main") -> None:
+        """Start with nothing read, kept or granted.
+
+        `more` are tools of the place we are in, such as a notebook; `name` is the session's, whose notes it finds again.
+        """
         self.outputs = Outputs()
+        self.notes = Scratchpad(Path(NOTES, UNFIT.sub("-", name)[:64] or "main"))
         self.approvals = Approvals()
         self.account: Account | None = None
         """What fills the window, and what each turn was; None before the first agent."""
@@ -79,6 +91,8 @@ class Kit:
             *editing(hidden=self._hidden),
             *data(kept=self.outputs.text),
             self.outputs.reader,
+            *self.notes.tools,
+            *((searching_docs(hidden=self._hidden), searching_history()) if installed() else ()),
             *more,
         )
 
@@ -152,7 +166,8 @@ def assistant(
     again = anew if small else _read_again(kit.outputs, box)
     relief = kit.relief = Relief(account, unwatched, room.measures, again=again, ask=room.ask)
     asked = layered(core, measured(account, core.name), refitted(relief), *layers, retrying())
-    words = f"{INSTRUCTIONS}\n{FENCE}\n\n{instructions.strip()}".strip()
+    notes = "" if small else f"\n{GUIDANCE}"
+    words = f"{INSTRUCTIONS}\n{FENCE}{notes}\n\n{instructions.strip()}".strip()
     gates = (  # the first is outermost
         portioned(account),
         *(() if small else (spilled(kit.outputs),)),  # a small model has no read_output to read on with

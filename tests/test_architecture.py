@@ -32,6 +32,7 @@ NOTEBOOK_ONLY = {"IPython", "ipywidgets", "anywidget", "ipykernel", "traitlets",
 LATE = {
     *("anthropic", "openai", "httpx", "httpx2", "mcp", "xllamacpp"),
     *("opentelemetry", "sqlalchemy", "dask", "distributed", "matplotlib", "numpy", "pandas"),
+    *("bm25s", "genai_prices"),
     *("jsonschema", "tiktoken", "tqdm", "platformdirs", "jupyterlab"),
 }
 """What is imported inside the function that needs it, so that `import harness_nb` stays light."""

@@ -80,6 +80,7 @@ Rules:
   ask write,mutate .harness_nb   (built in)
   ask write,mutate .envrc   (built in)
   ask write,mutate jupyter_*config.*   (built in)
+  allow scratchpad_write   (built in)
   deny read *.key   (harness_nb.toml line 3)
   allow shell git *   (%config)
   deny list_variables   (this session)

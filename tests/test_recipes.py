@@ -2,8 +2,10 @@
 
 import pytest
 
+from harness_nb.context.scratchpad import GUIDANCE
 from harness_nb.errors import ProviderError, UsageError
 from harness_nb.events import ModelSwitched, RetryWaiting
+from harness_nb.messages import Transcript
 from harness_nb.providers.scripted import call, say, scripted
 from harness_nb.recipes import INSTRUCTIONS, Kit, Permit, Room, assistant
 from harness_nb.safety.trust import FENCE
@@ -64,11 +66,10 @@ def test_a_tool_of_mine_replaces_one_of_ours_and_others_are_added():
 
 
 def test_its_words_are_the_same_each_time_and_mine_follow():
-    assert assistant(scripted()).instructions == f"{INSTRUCTIONS}\n{FENCE}"
-    assert (
-        assistant(scripted(), instructions=" Be kind. ").instructions
-        == f"{INSTRUCTIONS}\n{FENCE}\n\nBe kind."
-    )
+    ours = f"{INSTRUCTIONS}\n{FENCE}\n{GUIDANCE}"
+    assert assistant(scripted()).instructions == ours
+    assert assistant(scripted(), instructions=" Be kind. ").instructions == f"{ours}\n\nBe kind."
+    assert assistant(scripted(name="tiny · local, small")).instructions == f"{INSTRUCTIONS}\n{FENCE}"
 
 
 def test_a_small_model_of_this_machine_gets_few_tools():
@@ -122,7 +123,7 @@ def test_tools_of_the_place_we_are_in_are_for_models_that_can_hold_them():
 
 def looking(turns, answer):
     """A script that reads a long file again and again in a small window."""
-    return scripted(*[say(call("dump", n=n)) for n in range(turns)], answer, window=6_000)
+    return scripted(*[say(call("dump", n=n)) for n in range(turns)], answer, window=16_000)
 
 
 @tool(effects={"read"})
@@ -133,7 +134,7 @@ def dump(n: int) -> str:
 
 async def test_when_the_window_fills_up_old_results_are_masked_and_the_line_says_how_to_read_them_again():
     kit = Kit()
-    outcome = await assistant(looking(12, "Read."), [dump], kit=kit).run("Read it all.")
+    outcome = await assistant(looking(20, "Read."), [dump], kit=kit).run("Read it all.")
     assert outcome.reason == "done"
     line = next(m.results[0].text for m in outcome.transcript.live() if m.role == "tool")
     assert line.startswith("[Masked to make room: dump n=0 gave about")
@@ -153,3 +154,24 @@ def test_a_window_that_cannot_be_is_refused_before_anything_is_sent():
         assistant(scripted("Hello."), room=Room(window=0))
     with pytest.raises(UsageError, match="yellow comes first"):
         assistant(scripted("Hello."), room=Room(yellow=0.9, red=0.5))
+
+
+async def test_notes_are_written_without_asking_into_the_sessions_own_folder_unless_a_rule_says_no(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    note = call("scratchpad_write", key="plan", text="Find the pear.")
+    await assistant(scripted(say(note), "Noted."), kit=Kit(name="fruit basket")).run("Plan it.")
+    assert (tmp_path / ".harness_nb/notes/fruit-basket/plan.txt").read_text() == "Find the pear."
+    told = Permit(rules=("deny scratchpad_write",))
+    outcome = await assistant(scripted(say(note), "No."), kit=Kit(name="other"), permit=told).run("Plan it.")
+    assert outcome.transcript.messages[2].results[0].is_error
+    assert not (tmp_path / ".harness_nb/notes/other").exists()
+
+
+async def test_what_was_masked_or_said_long_ago_is_found_by_searching_the_history():
+    ask = [say(call("search_history", query="quince")), "It was the quince."]
+    kit, transcript = Kit(), Transcript()
+    await assistant(scripted("I like the quince tree.", *["Yes."]), kit=kit).run("Which?", Run(transcript))
+    outcome = await assistant(scripted(*ask), kit=kit).run("Which tree was it?", Run(transcript))
+    assert "quince tree" in outcome.transcript.messages[-2].results[0].text

@@ -268,7 +268,7 @@ class Session:
         tools = tools_of_the_notebook() if self.tools is None else self.tools
         instructions = defaults.instructions if self.instructions is None else self.instructions
         mode, rules = self.mode or defaults.mode, (*defaults.rules, *self.rules)
-        self._kit = self._kit or Kit(cell_tools())
+        self._kit = self._kit or Kit(cell_tools(), self.name)
         agent = assistant(
             self._model(ask.model),
             tools,

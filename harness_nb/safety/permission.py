@@ -36,10 +36,13 @@ GUARDED_NAMES = "harness_nb.toml", ".git", ".harness_nb", ".envrc", "jupyter_*co
 GUARDED = read_rules((f"ask write,mutate {name}" for name in GUARDED_NAMES), "built in")
 """Writing these asks even where writing is allowed: they decide what the agent may do, or are run by other tools."""
 
+NOTES = read_rules(("allow scratchpad_write",), "built in")
+"""The agent's own notes, in the session's own folder, are not asked about; a rule can forbid them."""
+
 
 def built_in(mode: Mode) -> tuple[Rule, ...]:
     """Return the rules that hold in a mode without anybody's writing them."""
-    return GUARDED if mode != "auto" else ()
+    return (*GUARDED, *NOTES) if mode != "auto" else ()
 
 
 @dataclass(frozen=True, slots=True)
