@@ -44,7 +44,7 @@ CASES = {
     "allow": Case(("allow", "allow"), ("a", "a"), ("you", "you"), "allowed by you, once"),
     "deny": Case(("deny", "deny too risky"), (), ("you", "you"), "denied by you: too risky"),
     "edit": Case(("edit", "deny"), ("b",), ("you", "you"), "edited and allowed by you, once"),
-    "always": Case(("always",), ("a", "a"), ("you", "granted"), "allowed by you, for this session: touch"),
+    "always": Case(("always",), ("a", "a"), ("you", "granted"), "allowed by you, for this session"),
     "timeout": Case((), (), ("timeout", "timeout"), "denied: no answer came in time"),
     "interrupt": Case(("interrupt",), (), ("interrupted",), "stopped before it was decided"),
 }
