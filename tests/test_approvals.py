@@ -287,16 +287,31 @@ async def test_of_many_threads_that_decide_at_once_one_does():
 
 
 async def test_a_run_that_is_taken_up_again_finds_its_answer_once():
-    desk = OpenQuestions()
-    shop = Shop(desk, timeout=0.02)
-    asked = Call("c1", {"path": "a"}, ToolSpec("edit_file", "", {}))
-    question = Question("q", asked, Verdict("ask", "", ""), fingerprint(asked))
-    desk.decide_ahead(replace(question, call=replace(asked, id="another")), question.allow())
+    desk, asked = OpenQuestions(), []
+
+    async def ask(question, run):
+        asked.append(question)
+        return desk.early(question) or question.deny()
+
+    shop = Shop(ask)
+    await shop.call("edit_file", path="a")
+    (question,) = asked
+    desk.decide_ahead(replace(question, call=replace(question.call, id="another")), question.allow())
     assert (await shop.call("edit_file", path="a")).is_error
     desk.decide_ahead(question, question.allow())
+    shop.run = Run()  # refused twice, it would not be asked about again
     assert (await shop.call("edit_file", path="b")).is_error
     assert (await shop.call("edit_file", path="a")).text == "changed"
     assert (await shop.call("edit_file", path="a")).is_error
+
+
+@pytest.mark.parametrize("change", [{"description": "Delete a file."}, {"effects": frozenset({"mutate"})}])
+async def test_an_answer_is_not_for_a_tool_that_has_become_another_meanwhile(change):
+    desk, spec = OpenQuestions(), ToolSpec("edit_file", "Change a file.", {}, frozenset({"write"}))
+    call = Call("c1", {"path": "a"}, spec)
+    question = Question("q", call, Verdict("ask", "", ""), fingerprint(call))
+    desk.decide_ahead(question, question.allow())
+    assert desk.early(replace(question, call=replace(call, spec=replace(spec, **change)))) is None
 
 
 # -- for this session
