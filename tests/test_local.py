@@ -449,6 +449,7 @@ async def test_a_conversation_that_is_too_long_is_one_sentence(weights):
     with pytest.raises(ProviderError, match="reads at most 512") as caught:
         await complete(engine, {"messages": [{"role": "user", "content": "word " * 2000}]})
     assert not caught.value.retryable
+    assert (caught.value.overflow, caught.value.window) == (True, 512)
     engine.stop()
 
 

@@ -23,6 +23,7 @@ from harness_nb.messages import (
 )
 from harness_nb.providers.assembly import Assembly, guessed, reply
 from harness_nb.providers.chat_stream import THINKING, Turn
+from harness_nb.providers.served import served_window
 from harness_nb.providers.spelling import (
     Forms,
     WrittenTools,
@@ -63,8 +64,10 @@ class Chat:
         idle: float = 600,
     ) -> None:
         self.name = model
-        elsewhere = {"base_url": base_url, "api_key": api_key or os.environ.get(KEY) or "none"}
-        self._wire = Wire("openai", client, elsewhere if base_url else {}, idle)
+        self._server = (
+            {"base_url": base_url, "api_key": api_key or os.environ.get(KEY) or "none"} if base_url else {}
+        )
+        self._wire = Wire("openai", client, self._server, idle)
         self._max_output = max_output
         self._limit_name = "max_tokens" if base_url else "max_completion_tokens"
         asking = {"model": model, "stream": True, "stream_options": {"include_usage": True}}
@@ -82,6 +85,15 @@ class Chat:
         await self._wire.read("/chat/completions", body, turn)
         parts = turn.assembly.parts()
         return reply(parts, turn.stop, turn.usage or guessed(body, parts), turn.detail, limit)
+
+    def served_window(self) -> int:
+        """Ask the server at `base_url` for its window in tokens; 0 where it doesn't tell.
+
+        Call it off the event loop: it blocks for up to two seconds a list, of three.
+        """
+        if not self._server:
+            return 0
+        return served_window(self._server["base_url"], self.name, self._server["api_key"])
 
     async def close(self) -> None:
         """Close the connections made on this event loop."""

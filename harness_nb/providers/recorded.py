@@ -83,6 +83,9 @@ def _may_be_replaced(path: Path) -> bool:
 class Recorded:
     """Plays a recording. `pace` is the time in seconds between pieces of a stream."""
 
+    window = 0
+    """A recording has no window: what it was asked was not too large."""
+
     def __init__(self, path: str | Path, pace: float = 0.0) -> None:
         """Read the file. Raises UsageError if there is none or it is damaged.
 

@@ -18,7 +18,7 @@ from harness_nb.events import CallDelta, Progress, TextDelta
 from harness_nb.messages import Text, assistant
 from harness_nb.providers.local import answer, router
 from harness_nb.providers.local.conversation import Exchange, exchanges
-from harness_nb.providers.local.engine import Engine, Settings, running
+from harness_nb.providers.local.engine import CONTEXT, Engine, Settings, running
 from harness_nb.providers.local.known import Weights, choose
 from harness_nb.providers.local.memory import prepare
 from harness_nb.providers.local.sources import Progress as Hears
@@ -40,6 +40,9 @@ class Local:
     `progress` hears how the download of the weights comes along; without it, the run's listeners do.
     Raises UsageError for a name that is neither.
     """
+
+    window = CONTEXT
+    """Tokens that the engine keeps of a conversation, prompt and answer together."""
 
     def __init__(self, choice: str = "", *, progress: Hears | None = None) -> None:
         self._file = choose(choice)
