@@ -278,6 +278,11 @@ def test_a_tool_is_counted_by_its_name_its_words_and_its_schema():
     assert COUNT.specs(()) == 0
 
 
+def test_a_tool_that_has_to_be_searched_for_takes_no_room():
+    hidden = ToolSpec("mail", "Send mail.", {"type": "object"}, deferred=True)
+    assert COUNT.specs((SPEC, hidden)) == COUNT.specs((SPEC,))
+
+
 def test_what_a_message_takes_is_forgotten_with_it():
     count = counting(OFFLINE)
     message = user("hello")

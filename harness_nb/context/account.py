@@ -209,6 +209,7 @@ def encode_turn(record: TurnRecord) -> dict[str, object]:
             "input_schema": dict(spec.input_schema),
             "effects": sorted(spec.effects),
             "limit": spec.limit,
+            "deferred": spec.deferred,
         }
         for spec in record.specs
     ]

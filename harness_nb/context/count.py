@@ -165,8 +165,8 @@ class Counter:
                 return {kind: self.text(text)}
 
     def specs(self, specs: Iterable[ToolSpec]) -> int:
-        """Count what a model is told of its tools: name, description and schema of each, as JSON."""
-        return sum(self.spec(spec) for spec in specs)
+        """Count what a model is told of its tools: name, description and schema of each that isn't deferred, as JSON."""
+        return sum(self.spec(spec) for spec in specs if not spec.deferred)
 
     def spec(self, spec: ToolSpec) -> int:
         """Count what a model is told of one tool."""

@@ -16,6 +16,7 @@ from harness_nb.errors import ProviderError, UsageError
 from harness_nb.messages import Text, ToolCall, user
 from harness_nb.providers.anthropic import Anthropic
 from harness_nb.providers.chat import Chat
+from harness_nb.providers.clearing import Clearing
 from harness_nb.providers.named import model as named
 from harness_nb.providers.openai import OpenAI
 from harness_nb.seams import Request, Run
@@ -176,3 +177,27 @@ def test_a_model_serves_one_event_loop_after_another(unused_port):
 
     asyncio.run(once())
     asyncio.run(once())
+
+
+@pytest.mark.parametrize("cloud", ["foundry", "vertex"])
+async def test_a_beta_reaches_a_cloud_by_its_header(cloud):
+    _, wire, client, path = CLOUDS[cloud]
+    seen = []
+    model = Anthropic("m", client(http(spoken(wire, [say("Hi.")]), seen)), clearing=Clearing())
+    await model(HI, Run())
+    assert seen[0].url.path == path
+    assert seen[0].headers["anthropic-beta"] == "context-management-2025-06-27"
+    assert json.loads(seen[0].content)["context_management"]["edits"]
+
+
+async def test_a_beta_reaches_bedrock_in_the_body():
+    seen = []
+    refused = httpx2.Response(400, json={"message": "Input is too long for requested model."})
+    client = anthropic.AsyncAnthropicBedrock(
+        api_key=KEY, aws_region="eu-west-1", http_client=http(refused, seen)
+    )
+    with pytest.raises(ProviderError) as caught:
+        await Anthropic("m", client, clearing=Clearing())(HI, Run())
+    assert caught.value.overflow
+    assert json.loads(seen[0].content)["anthropic_beta"] == ["context-management-2025-06-27"]
+    assert seen[0].url.path == "/model/m/invoke-with-response-stream"

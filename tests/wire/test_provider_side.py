@@ -11,8 +11,12 @@ from wire.peer import KEY, STREAM, Peer
 from wire.speech import WIRES, ask, say, spoken, sse
 
 from harness_nb.agent import Agent
+from harness_nb.context.account import Account, measured
+from harness_nb.context.count import counting
+from harness_nb.context.window import Window
 from harness_nb.encoding import decode, encode
 from harness_nb.errors import UsageError
+from harness_nb.events import ContextMeasured
 from harness_nb.messages import (
     Decision,
     Message,
@@ -131,6 +135,19 @@ async def test_the_decision_stands_before_the_reply_and_the_record_is_sendable()
     assert kinds == ["user", "Decision", "assistant"]
     again = Transcript(decode(json.loads(json.dumps(encode(entry)))) for entry in outcome.transcript.entries)
     assert (await Agent(peer.model).run("on", Run(again))).reason == "done"
+
+
+async def test_the_account_goes_by_what_was_left_after_clearing():
+    peer = Peer("anthropic", [cleared(RESULTS), cleared(RESULTS)], clearing=Clearing())
+    account, heard = Account(Window(200_000, 8000), counting("characters")), []
+    agent = Agent(layered(peer.model, measured(account)))
+    run = Run(listener=heard.append)
+    await agent.run("go", run)
+    await agent.run("on", run)
+    fills = [event.fill.total for event in heard if isinstance(event, ContextMeasured)]
+    assert 60_000 < fills[-1] < 60_200
+    first = account.turns[0]
+    assert Transcript(run.transcript.entries[: first.entries]).live() == run.transcript.messages[:1]
 
 
 def test_a_model_tells_whether_its_provider_clears():

@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -31,7 +31,8 @@ def serving(lists, wait=0.0):
             self.send_response(200 if found is not None else 404)
             self.send_header("content-length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            with suppress(BrokenPipeError, ConnectionResetError):  # who asked has gone
+                self.wfile.write(body)
 
         def log_message(self, *args):
             pass
