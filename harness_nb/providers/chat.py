@@ -23,7 +23,6 @@ from harness_nb.messages import (
 )
 from harness_nb.providers.assembly import Assembly, guessed, reply
 from harness_nb.providers.chat_stream import THINKING, Turn
-from harness_nb.providers.served import served_window
 from harness_nb.providers.spelling import (
     Forms,
     WrittenTools,
@@ -64,10 +63,8 @@ class Chat:
         idle: float = 600,
     ) -> None:
         self.name = model
-        self._server = (
-            {"base_url": base_url, "api_key": api_key or os.environ.get(KEY) or "none"} if base_url else {}
-        )
-        self._wire = Wire("openai", client, self._server, idle)
+        elsewhere = {"base_url": base_url, "api_key": api_key or os.environ.get(KEY) or "none"}
+        self._wire = Wire("openai", client, elsewhere if base_url else {}, idle)
         self._max_output = max_output
         self._limit_name = "max_tokens" if base_url else "max_completion_tokens"
         asking = {"model": model, "stream": True, "stream_options": {"include_usage": True}}
@@ -91,9 +88,7 @@ class Chat:
 
         Call it off the event loop: it blocks for up to two seconds a list, of three.
         """
-        if not self._server:
-            return 0
-        return served_window(self._server["base_url"], self.name, self._server["api_key"])
+        return self._wire.served_window(self.name)
 
     async def close(self) -> None:
         """Close the connections made on this event loop."""

@@ -34,6 +34,7 @@ from harness_nb.providers.clients import (
     who,
 )
 from harness_nb.providers.faults import Redaction, broken, fault, is_page, stated, transport_errors
+from harness_nb.providers.served import served_window
 from harness_nb.providers.sse import EventReader
 from harness_nb.tasks import off_loop
 
@@ -94,6 +95,12 @@ class Wire:
         client = self._made.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.close()
+
+    def served_window(self, model: str) -> int:
+        """Ask a server at a URL of one's own for the window of a model, in tokens; 0 where it doesn't tell. It blocks."""
+        if self._given is not None or "base_url" not in self._settings:
+            return 0
+        return served_window(str(self._settings["base_url"]), model, str(self._settings["api_key"]))
 
     async def read(self, path: str, body: bytes, turn: Turn, betas: Sequence[str] = ()) -> None:
         """Send a body and let the turn take each event of the answer, to its end. Cancelled, it hangs up at once.
