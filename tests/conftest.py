@@ -81,7 +81,7 @@ def shell(request):
     InteractiveShell.clear_instance()
     sys.displayhook, sys.excepthook = hook
     sessions._sessions.clear()
-    for field in dataclasses.fields(sessions.Defaults):
+    for field in dataclasses.fields(sessions.defaults):
         setattr(sessions.defaults, field.name, field.default)
 
 

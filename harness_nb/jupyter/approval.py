@@ -24,6 +24,7 @@ from harness_nb.errors import RunStop
 from harness_nb.events import ApprovalAsked, Preview
 from harness_nb.jupyter.asking import Asking, put_as_text
 from harness_nb.jupyter.bridge import in_the_cell
+from harness_nb.jupyter.proposals import Proposals
 from harness_nb.jupyter.segments import ToolUse
 from harness_nb.jupyter.view import RunView
 from harness_nb.messages import ToolCall
@@ -80,6 +81,8 @@ class AtTheCell:
         """
         self.waiting: list[Question] = []
         """The questions that the run was suspended with."""
+        self.proposals = Proposals(timeout)
+        """Asks about decisions on the context, at the same place."""
         self._resume = resume
         self._place: Place | None = None
         self._tools: dict[str, Tool] = {}
@@ -90,7 +93,7 @@ class AtTheCell:
 
     def attend(self, place: Place, tools: Toolbox) -> None:
         """Ask at this place, about calls of these tools."""
-        self._place = place
+        self._place = self.proposals.place = place
         self._tools = {item.name: item for item in tools}
 
     async def __call__(self, question: Question, run: Run) -> Answer:
@@ -129,6 +132,8 @@ class AtTheCell:
 
     def clicked(self, click: Json) -> str:
         """Take a decision from the live view; return what is wrong with it, empty if nothing."""
+        if self.proposals.clicked(click):
+            return ""
         asking = self._asking(click.get("question"))
         open_now = (*self._open.open, *self.waiting)
         question = next((q for q in open_now if asking and q.id == asking.asked.id), None)

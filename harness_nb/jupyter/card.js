@@ -64,7 +64,7 @@ class Card {
     given.open = !question.preview;
     const shown = question.preview ? [preview(question.shows, question.preview)] : [];
     const why = make("p", "hnb-ask-why", ...named(question.why));
-    this.element.replaceChildren(title, why, ...shown, given, this.fault, this.below);
+    this.element.replaceChildren(title, why, ...shown, ...(question.answers ? [] : [given]), this.fault, this.below);
     this.element.setAttribute("aria-label", question.title.join(""));
     this.question = question;
     this.sent = false;
@@ -73,7 +73,8 @@ class Card {
   }
 
   choose() {
-    const { scopes } = this.question;
+    const { scopes, answers } = this.question;
+    if (answers) return this.yesOrNo(...answers);
     const once = button("Allow once", "a", () => this.decide({ answer: "allow" }));
     once.className = "hnb-go";
     const row = make("div", "hnb-buttons", once);
@@ -92,6 +93,15 @@ class Card {
     }
     tell(this.fault, "");
     this.below.replaceChildren(row);
+  }
+
+  // A question that is not about a call: nothing to edit, no reason to give.
+  yesOrNo(yes, no) {
+    const go = button(yes, "a", () => this.decide({ answer: "allow" }));
+    go.className = "hnb-go";
+    this.acts = { a: go, d: button(no, "d", () => this.decide({ answer: "deny" })) };
+    tell(this.fault, "");
+    this.below.replaceChildren(make("div", "hnb-buttons", go, this.acts.d));
   }
 
   edit() {

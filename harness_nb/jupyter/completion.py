@@ -1,4 +1,4 @@
-"""Tab after `%agent`: its options and commands, and the models, sessions, variables and calls that they take."""
+"""Tab after `%agent` and `%context`: options and commands, and the models, sessions, variables, calls and numbers that they take."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from collections.abc import Iterable
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
 
 from harness_nb.jupyter.asking import ticket
+from harness_nb.jupyter.context_commands import COMMANDS as CONTEXT_COMMANDS
 from harness_nb.jupyter.options import COMMANDS, DECISIONS, OPTIONS
 from harness_nb.jupyter.session import MAIN, session, session_names
 from harness_nb.jupyter.shell import user_variables
 
+CONTEXT_LINE = re.compile(r"\s*(?:[^%]*=\s*)?%context\s+(?P<text>.*)", re.DOTALL)
 LINE = re.compile(r"\s*(?:[^%]*=\s*)?%%?agent\s+(?P<text>.*)", re.DOTALL)
 
 
@@ -19,7 +21,17 @@ LINE = re.compile(r"\s*(?:[^%]*=\s*)?%%?agent\s+(?P<text>.*)", re.DOTALL)
 def agent_matcher(context: CompletionContext) -> SimpleMatcherResult:
     """Complete what stands between `%agent` and the prompt; leave the prompt itself alone."""
     found = LINE.fullmatch(context.text_until_cursor)
-    fragment, choices = _choices(found["text"]) if found else ("", ())
+    return _matches(context, *(_choices(found["text"]) if found else ("", ())))
+
+
+@context_matcher()  # type: ignore[untyped-decorator]
+def commands_matcher(context: CompletionContext) -> SimpleMatcherResult:
+    """Complete the commands of `%context`, and the numbers that they take."""
+    found = CONTEXT_LINE.fullmatch(context.text_until_cursor)
+    return _matches(context, *(_steps(found["text"]) if found else ("", ())))
+
+
+def _matches(context: CompletionContext, fragment: str, choices: Iterable[str]) -> SimpleMatcherResult:
     fitting = sorted(choice for choice in choices if choice.startswith(fragment) and choice != fragment)
     known = max(0, len(fragment) - len(context.token))  # IPython's token may begin inside the fragment
     return SimpleMatcherResult(
@@ -56,6 +68,47 @@ def _choices(text: str) -> tuple[str, Iterable[str]]:
     if not fragment or fragment.startswith("-"):
         return fragment, OPTIONS if fragment else (*OPTIONS, *COMMANDS)
     return fragment, [command for command in COMMANDS if command.startswith(fragment)]
+
+
+def _steps(text: str) -> tuple[str, Iterable[str]]:
+    """Do the same for `%context`."""
+    before = text.split()
+    fragment = "" if not before or text[-1].isspace() else before.pop()
+    named = MAIN
+    if before[:1] == ["--session"]:
+        if len(before) == 1:
+            return fragment, session_names()
+        named, before = before[1], before[2:]
+    match before:
+        case []:
+            return fragment, ["--session", *CONTEXT_COMMANDS]
+        case ["undo"]:
+            return fragment, _numbers(_holding(named))
+        case ["unpin"]:
+            return fragment, _numbers(_pinned(named))
+        case _:
+            return fragment, ()
+
+
+def _numbers(numbers: Iterable[int]) -> list[str]:
+    return [str(number) for number in numbers]
+
+
+def _holding(name: str) -> list[int]:
+    """Number the decisions that can be taken back."""
+    if name not in session_names():
+        return []
+    context = session(name).context
+    holding = {decision.id for decision in context.transcript.standing()}
+    return [n for n, d in enumerate(context.decisions, 1) if d.id in holding and not d.undoes]
+
+
+def _pinned(name: str) -> list[int]:
+    if name not in session_names():
+        return []
+    transcript = session(name).context.transcript
+    pinned = transcript.pinned()
+    return [n for n, message in enumerate(transcript.messages, 1) if message.id in pinned]
 
 
 def _tickets(name: str) -> list[str]:

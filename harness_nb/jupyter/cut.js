@@ -65,13 +65,15 @@ function remains({ prompt, head, parts }) {
   return all;
 }
 
-function remnant({ kind, body, name, arguments: line, upshot, input, output, aside, text }) {
+function remnant(part) {
+  const { kind, body, name, arguments: line, upshot, input, output, aside, text } = part;
   if (kind === "text") {
     const prose = new Prose();
     prose.draw({ body: clip(body, SAID) });
     return styled("div", "padding-top:6px;overflow-x:auto", ...prose.element.childNodes);
   }
   if (kind === "note") return styled("div", `${ROW};padding-left:14px;${FAINT}`, ...named(text));
+  if (kind === "decision") return decided(part);
   const thinking = kind === "thinking";
   const head = thinking ? [styled("span", FAINT, `Thinking${aside ? ` · ${aside}` : ""}`)] : [styled("code", CODE, make("strong", "", name), ` ${line}`), " ", styled("span", FAINT, upshot)];
   const boxes = thinking ? [["", body]] : [["Arguments", input || body], ["Result", output]];
@@ -79,8 +81,16 @@ function remnant({ kind, body, name, arguments: line, upshot, input, output, asi
   return styled("details", ROW, styled("summary", "cursor:pointer;padding-left:14px;text-indent:-14px", ...head), ...shown);
 }
 
+function decided({ headline, numbers, bars, rows, summary }) {
+  const shares = bars.map(({ name, amount }) => `${name} ${amount}`).join("; ");
+  const list = rows.map(([at, what, fate, before, after]) => `${at}  ${what}: ${fate}, ${before} → ${after} tokens`).join("\n");
+  const boxes = [["What happened to each message", list], ["The summary that the model reads instead", summary]];
+  const folds = boxes.filter(([, held]) => held).map(([label, held]) => styled("details", ROW, styled("summary", "cursor:pointer;padding-left:14px;text-indent:-14px", label), styled("pre", BOX, clip(held, FOLDED))));
+  return styled("div", `${ROW};margin:6px 0 10px 0;padding:8px 12px;border:${LINE};border-radius:6px`, make("strong", "", ...named(headline)), ` ${numbers} ${shares}`, ...folds);
+}
+
 function inWords({ prompt, head, parts }) {
-  const lines = parts.map(({ kind, body, name, arguments: line, upshot, text }) => ({ text: clip(body, SAID), thinking: "  (thinking)", note: `  ${text}`, call: `  ${name} ${line} ${upshot}` })[kind]);
+  const lines = parts.map(({ kind, body, name, arguments: line, upshot, text, headline, numbers }) => ({ text: clip(body, SAID), thinking: "  (thinking)", note: `  ${text}`, call: `  ${name} ${line} ${upshot}`, decision: `  ${headline} ${numbers}` })[kind]);
   return [`agent · ${head.doing} · ${head.model ?? ""}`, prompt && `> ${prompt}`, "", ...lines, "", head.ending].join("\n");
 }
 

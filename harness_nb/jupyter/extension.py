@@ -5,7 +5,7 @@ from __future__ import annotations
 from weakref import WeakKeyDictionary
 
 from harness_nb.errors import HarnessError
-from harness_nb.jupyter.completion import agent_matcher
+from harness_nb.jupyter.completion import agent_matcher, commands_matcher
 from harness_nb.jupyter.magics import AgentMagics
 from harness_nb.jupyter.shell import Shell, one_line
 from harness_nb.jupyter.transform import transformers
@@ -14,14 +14,14 @@ _loaded: WeakKeyDictionary[Shell, Extension] = WeakKeyDictionary()
 
 
 def load(shell: Shell) -> None:
-    """Give this IPython `%agent`; a second time replaces the first."""
+    """Give this IPython `%agent` and `%context`; a second time replaces the first."""
     unload(shell)
     _loaded[shell] = Extension(shell)
     HarnessError._render_traceback_ = one_line  # type: ignore[attr-defined]
 
 
 def unload(shell: Shell) -> None:
-    """Take `%agent` away; sessions, their conversations and the defaults stay."""
+    """Take them away; sessions, their conversations and the defaults stay."""
     if shell in _loaded:
         _loaded.pop(shell).remove()
         if not _loaded:
@@ -40,7 +40,7 @@ class Extension:
         shell.register_magics(self._magics)
         # First, so that prompts are out of IPython's reach before it strips, dedents or expands anything.
         shell.input_transformers_cleanup[:0] = self._transformers
-        shell.Completer.custom_matchers.append(agent_matcher)
+        shell.Completer.custom_matchers.extend((agent_matcher, commands_matcher))
         shell.events.register("pre_execute", self._cell_begins)
         shell.events.register("post_execute", self._cell_ends)
 
@@ -49,13 +49,15 @@ class Extension:
         shell = self._shell
         shell.events.unregister("pre_execute", self._cell_begins)
         shell.events.unregister("post_execute", self._cell_ends)
-        shell.Completer.custom_matchers.remove(agent_matcher)
+        for matcher in (agent_matcher, commands_matcher):
+            shell.Completer.custom_matchers.remove(matcher)
         for transformer in self._transformers:
             shell.input_transformers_cleanup.remove(transformer)
         shell.configurables.remove(self._magics)  # type: ignore[arg-type]
         shell.magics_manager.registry.pop(type(self._magics).__name__, None)
         for magics in shell.magics_manager.magics.values():
-            magics.pop("agent", None)
+            for name in ("agent", "context"):
+                magics.pop(name, None)
 
     def _may_await(self) -> bool:
         """Code inside a running cell, such as that of `%%time` or `%%capture`, is compiled where nothing is awaited."""

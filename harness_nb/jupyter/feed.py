@@ -11,8 +11,11 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from harness_nb.events import CallDelta, Event, TextDelta, ThinkingDelta, TurnRestarted
+from harness_nb.events import CallDelta, Event, Fill, TextDelta, ThinkingDelta, TurnRestarted
 from harness_nb.jupyter.asking import Asking
+from harness_nb.jupyter.decision_card import DecisionCard
+from harness_nb.jupyter.decision_face import card_face
+from harness_nb.jupyter.gauge import full, pieces, told
 from harness_nb.jupyter.segments import Note, Segment, ToolUse, Words
 from harness_nb.jupyter.view import RunView
 from harness_nb.jupyter.words import clipped, counted, pretty, tokens, visible
@@ -50,7 +53,7 @@ class Feed:
 
     def whole(self) -> Json:
         """Everything, for a front end that knows nothing yet."""
-        parts = {str(i): _face(s) | {"body": _body(s)} for i, s in enumerate(self.view.segments)}
+        parts = {str(i): self._face(s) | {"body": _body(s)} for i, s in enumerate(self.view.segments)}
         return {"prompt": visible(self.view.prompt), "head": self._current(), "parts": parts}
 
     def changes(self) -> Json:
@@ -61,6 +64,7 @@ class Feed:
         head = self._current()
         if _lasting(head) != _lasting(self._head):
             new["head"], self._head = head, head
+        self._touched |= self.view.altered() & self._sent.keys()
         unsettled = (index for index, part in self._sent.items() if part.get("busy"))
         unsent = range(len(self._sent), len(self.view.segments))
         due = sorted({*self._touched, *unsettled, *unsent})
@@ -73,7 +77,7 @@ class Feed:
 
     def _patch(self, index: int) -> Part:
         segment = self.view.segments[index]
-        face, known = _face(segment), self._sent.get(index)
+        face, known = self._face(segment), self._sent.get(index)
         self._sent[index] = face
         if known is None:
             return face | {"body": _body(segment)}
@@ -81,6 +85,9 @@ class Feed:
         if more := "".join(self._more.get(index, ())):
             patch["more"] = visible(more)
         return patch
+
+    def _face(self, segment: Segment) -> Part:
+        return card_face(segment, self.view.at) if isinstance(segment, DecisionCard) else _face(segment)
 
     def _forget(self, start: int) -> None:
         self._cut = start if self._cut is None else min(self._cut, start)
@@ -97,10 +104,17 @@ class Feed:
             "turn": f"turn {view.turn} of {view.limit}" if view.turn else "",
             "tokens": counted(view.usage.input + view.usage.output, "token") if view.usage.output else "",
             "about": tokens(view.usage),
+            "gauge": _gauge(view.fill) if view.fill is not None else "",
             "ending": view.ending,
             "reason": view.reason or "",
             "elapsed": round(view.elapsed, 1),
         }
+
+
+def _gauge(fill: Fill) -> Json:
+    known = fill.window > 0
+    bar = [[group, width] for group, _, width in pieces(fill)] if known else []
+    return {"words": full(fill), "told": told(fill), "state": fill.state if known else "unknown", "bar": bar}
 
 
 def _lasting(head: Json) -> Json:
@@ -108,7 +122,7 @@ def _lasting(head: Json) -> Json:
     return {key: value for key, value in head.items() if key != "elapsed"}
 
 
-def _face(segment: Segment) -> Part:
+def _face(segment: Words | ToolUse | Note) -> Part:
     """All of a segment but what streams."""
     match segment:
         case Words(kind="text"):

@@ -2,7 +2,7 @@
 //
 // Text from the model and its tools becomes text nodes and nothing else: no string is ever parsed as HTML.
 // What is on the page is changed in place, so that a selection, a scroll position and an opened fold stay
-// as the reader left them. widget.py puts markdown.js, with its `make` and `Prose`, card.js and cut.js before this file.
+// as the reader left them. widget.py puts markdown.js, with its `make` and `Prose`, card.js, context.js and cut.js before this file.
 
 export default () => {
   const run = { number: 0, prompt: "", head: {}, parts: [], since: 0, stopping: false, deaf: false };
@@ -11,6 +11,7 @@ export default () => {
 
   function take(message, model) {
     if (message.refused) return views.forEach((view) => view.card.unsent(message.refused, message.why));
+    if (message.heard) return views.forEach((view) => view.heard(message.heard, message.told));
     if (message.stopping) return void ((run.stopping = true), (run.deaf = false), draw());
     if (!message.whole && message.number !== run.number + 1) {
       if (!asked) model.send({ ask: "whole" });
@@ -86,7 +87,9 @@ const DEAF = "This kernel does not hear buttons while a cell runs. To stop, pres
 
 class View {
   constructor(el, stop, send) {
+    this.send = send;
     this.card = new Card(send);
+    this.gauge = new Gauge();
     this.state = make("span", "hnb-state");
     this.facts = make("span", "hnb-facts");
     this.stop = make("button", "hnb-stop", "Stop", make("kbd", "", "Enter"));
@@ -100,7 +103,7 @@ class View {
     this.status = make("div", "hnb-heard");
     this.status.setAttribute("role", "status");
     const title = make("span", "hnb-title", make("span", "hnb-dot"), make("b", "", "agent"), " · ", this.state);
-    const header = make("header", "", title, this.facts, this.stop);
+    const header = make("header", "", title, this.facts, this.gauge.element, this.stop);
     this.section = make("section", "hnb-run", header, this.hint, this.prompt, this.parts, this.end, this.status);
     this.section.setAttribute("aria-label", "Agent run");
     this.section.dataset.lmSuppressShortcuts = "true"; // else JupyterLab takes Enter on the button for itself
@@ -119,7 +122,7 @@ class View {
         this.drawn.splice(index).forEach((gone) => gone.element.remove());
       }
       if (!this.drawn[index]) {
-        const made = new KINDS[part.kind]();
+        const made = new KINDS[part.kind](this.send);
         made.kind = part.kind;
         this.drawn[index] = made;
         this.parts.append(made.element);
@@ -136,6 +139,7 @@ class View {
     const seconds = over ? "" : `${Math.max(0, Math.floor((performance.now() - since) / 1000))} s`;
     tell(this.state, doing);
     say(this.facts, [head.model, over ? "" : head.turn, seconds, over ? head.about : head.tokens].filter(Boolean).join(" · "));
+    this.gauge.draw(head.gauge);
     say(this.status, `agent: ${unmarked(doing ?? "")}`);
     say(this.hint, deaf && !over ? DEAF : "");
     tell(this.end, head.ending);
@@ -143,6 +147,10 @@ class View {
     this.stop.hidden = over;
     this.stop.setAttribute("aria-disabled", stopping);
     if (over && head.reason !== "suspended") clearInterval(this.clock);
+  }
+
+  heard(id, told) {
+    this.drawn.filter((one) => one.kind === "decision" && one.id === id).forEach((card) => card.tell(told));
   }
 
   close() {
@@ -205,7 +213,7 @@ class Note {
   }
 }
 
-const KINDS = { text: Prose, thinking: Thought, call: Call, note: Note };
+const KINDS = { text: Prose, thinking: Thought, call: Call, note: Note, decision: DecisionCard };
 
 // Give a box of plain text what it lacks; while it grows, follow its end if the reader is there.
 function grow(box, text) {

@@ -1,17 +1,20 @@
-"""`%agent` and `%%agent`: read what is asked, and hand it to the session."""
+"""`%agent`, `%%agent` and `%context`: read what is asked, and hand it to the session."""
 
 from __future__ import annotations
 
 from typing import TypedDict
 
-from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
-from traitlets import Any, Enum, Float, Int, List, Unicode, default, observe
+from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, no_var_expand
+from traitlets import Any, Bool, Enum, Float, Int, List, Unicode, default, observe
 
+from harness_nb.jupyter.bridge import blocking
+from harness_nb.jupyter.context_commands import context_answered, context_done, context_read, context_usage
 from harness_nb.jupyter.decisions import decided
+from harness_nb.jupyter.defaults import defaults
 from harness_nb.jupyter.options import DECISIONS, Asked, cell_read, line_read, usage
 from harness_nb.jupyter.permissions import permissions_told
 from harness_nb.jupyter.result import RunResult
-from harness_nb.jupyter.session import MAIN, Session, defaults, session
+from harness_nb.jupyter.session import MAIN, Session, session
 from harness_nb.safety.permission import MODES
 from harness_nb.safety.questions import Answer, Question
 
@@ -22,6 +25,7 @@ class Arguments(TypedDict):
     prompt: str
     model: str | None
     turns: int | None
+    window: int | None
     variables: tuple[str, ...]
     new: bool
 
@@ -50,6 +54,35 @@ class AgentMagics(Magics):
         allow_none=True, min=0, help="Seconds that a question waits before it counts as no. None for ever."
     ).tag(config=True)
 
+    context_window = Int(
+        allow_none=True,
+        min=1,
+        help="Tokens of the model's context window. None for what the model, or the price list, says.",
+    ).tag(config=True)
+    context_yellow = Float(min=0, max=1, help="Share of the window at which it counts as filling up.").tag(
+        config=True
+    )
+    context_red = Float(min=0, max=1, help="Share of the window at which it is relieved.").tag(config=True)
+    ask_context = Bool(help="Whether to ask before each decision about the context that can wait.").tag(
+        config=True
+    )
+
+    @default("context_window")
+    def _context_window_so_far(self) -> int | None:
+        return defaults.context_window
+
+    @default("context_yellow")
+    def _context_yellow_so_far(self) -> float:
+        return defaults.context_yellow
+
+    @default("context_red")
+    def _context_red_so_far(self) -> float:
+        return defaults.context_red
+
+    @default("ask_context")
+    def _ask_context_so_far(self) -> bool:
+        return defaults.ask_context
+
     @default("mode")
     def _mode_so_far(self) -> str | None:
         return defaults.mode
@@ -75,6 +108,7 @@ class AgentMagics(Magics):
         return defaults.instructions
 
     @observe("model", "turns", "instructions", "mode", "rules", "patience")
+    @observe("context_window", "context_yellow", "context_red", "ask_context")
     def _changed(self, change: dict[str, object]) -> None:
         setattr(defaults, str(change["name"]), change["new"])
 
@@ -85,6 +119,18 @@ class AgentMagics(Magics):
     async def cell(self, text: str, body: str) -> RunResult | None:
         """Run a `%%agent` cell; it is rewritten to await this."""
         return await _done(cell_read(text, body))
+
+    async def context_line(self, text: str) -> None:
+        """Do what follows `%context`; a cell is rewritten to await this."""
+        await context_done(context_read(text))
+
+    @no_var_expand
+    @line_magic
+    def context(self, line: str) -> None:
+        """See or change the context where one can't await."""
+        wanted = context_read(line)
+        if not context_answered(wanted):
+            blocking(context_done(wanted))
 
     @no_var_expand
     @line_cell_magic
@@ -100,6 +146,7 @@ class AgentMagics(Magics):
 
 
 AgentMagics.agent.__doc__ = usage()
+AgentMagics.context.__doc__ = context_usage()
 
 
 async def _done(asked: Asked) -> RunResult | None:
@@ -145,6 +192,7 @@ def _arguments(asked: Asked) -> Arguments:
         prompt=asked.prompt,
         model=asked.model or None,
         turns=asked.turns,
+        window=asked.window,
         variables=asked.variables,
         new=asked.new,
     )

@@ -35,6 +35,7 @@ OPTIONS = {
         Option("--new", "", "begin a new conversation; what was said before is set aside"),
         Option("--with", "VARIABLE", "describe this notebook variable to the model; may be repeated"),
         Option("--turns", "NUMBER", "end the run after so many turns of the model"),
+        Option("--window", "NUMBER", "take the model's context window to be so many tokens"),
         Option("--help", "", "show this"),
     )
 }
@@ -63,6 +64,7 @@ class Asked:
     new: bool = False
     variables: tuple[str, ...] = field(default=())
     turns: int | None = None
+    window: int | None = None
     ticket: str = ""
     """Which call is decided, `words` the reason or the arguments that follow."""
     words: str = ""
@@ -173,7 +175,9 @@ def _set(asked: Asked, name: str, value: str) -> Asked:
             if not value.isdecimal() or len(value) > 9 or int(value) < 1:
                 given = value if len(value) <= 20 else f"{value[:20]}…"
                 raise UsageError(f"`{name}` needs a number from 1 up, not `{given}`. Nothing was sent.")
-            return replace(asked, turns=int(value))
+            return (
+                replace(asked, turns=int(value)) if name == "--turns" else replace(asked, window=int(value))
+            )
 
 
 def _unknown(name: str) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from harness_nb.jupyter.asking import ticket
-from harness_nb.jupyter.session import Session, defaults
+from harness_nb.jupyter.defaults import defaults
+from harness_nb.jupyter.session import Session
 from harness_nb.jupyter.words import one_line, visible
 from harness_nb.safety.grants import Judgement, canonical
 from harness_nb.safety.permission import MODES, built_in

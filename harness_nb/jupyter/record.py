@@ -13,6 +13,9 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from harness_nb.jupyter.asking import Asking, waiting_as_text
+from harness_nb.jupyter.decision_card import DecisionCard
+from harness_nb.jupyter.decision_record import card_as_html, card_as_markdown, card_as_text, share
+from harness_nb.jupyter.folds import FAINT, ROW, box, fold, label, labelled
 from harness_nb.jupyter.markdown import LINE, MONO
 from harness_nb.jupyter.prose import drawn
 from harness_nb.jupyter.segments import Note, Segment, ToolUse, Words
@@ -46,11 +49,7 @@ _ACTIVE = re.compile(
 )
 _INSTEAD = {"<": "&lt;", "&": "&amp;"}
 
-FAINT = "opacity:0.72"
 FAILED = "color:rgb(209,67,67)"
-ROW = "margin:0 0 4px 0;font-size:13px;line-height:20px"
-SUMMARY = "cursor:pointer;padding-left:14px;text-indent:-14px"
-BOX = f"margin:4px 0 8px 14px;padding:8px 10px;border:{LINE};border-radius:4px;overflow:auto;max-height:240px;white-space:pre-wrap;word-break:normal;{MONO}"
 
 
 def bundle(view: RunView) -> dict[str, str]:
@@ -84,7 +83,7 @@ def _forms(view: RunView) -> dict[str, str]:
 
 def as_html(view: RunView) -> str:
     """Draw the run as HTML that needs no style sheet and runs nothing."""
-    about = " · ".join(part for part in (visible(view.model), tokens(view.usage)) if part)
+    about = " · ".join(part for part in (visible(view.model), tokens(view.usage), view.context) if part)
     inside = f"{_prompt(view.prompt)}{''.join(_drawn(view))}{_ending(view)}"
     return _framed(view.headline, about, inside)
 
@@ -92,6 +91,7 @@ def as_html(view: RunView) -> str:
 def as_text(view: RunView) -> str:
     """Write the run as plain text."""
     lines = [f"agent · {view.headline} · {visible(view.model)}", f"> {visible(view.prompt)}", ""]
+    rows = _rows(view)
     for segment in _in_order(view):
         match segment:
             case Words(kind="text"):
@@ -104,7 +104,9 @@ def as_text(view: RunView) -> str:
                     lines.append(waiting_as_text(segment.asking, view.at))
             case Note():
                 lines.append(f"  {visible(segment.text)}")
-    lines += ["", view.ending, "", tokens(view.usage)]
+            case DecisionCard():
+                lines.append(card_as_text(segment, view.at, rows, FOLDED))
+    lines += ["", view.ending, "", " · ".join(part for part in (tokens(view.usage), view.context) if part)]
     return _without_gaps(lines)
 
 
@@ -112,6 +114,7 @@ def as_markdown(view: RunView) -> str:
     """Write the run as Markdown; the model's own words as it wrote them, with raw HTML made harmless."""
     lines = [f"**agent** · {view.headline} · {_inert(visible(view.model))}", ""]
     lines += [f"> {_inert(line)}" for line in visible(view.prompt).split("\n")] + [""]
+    rows = _rows(view)
     for segment in _in_order(view):
         match segment:
             case Words(kind="text"):
@@ -124,8 +127,15 @@ def as_markdown(view: RunView) -> str:
                     lines += ["", _as_code(waiting_as_text(segment.asking, view.at)), ""]
             case Note():
                 lines.append(f"- {_literal(visible(segment.text))}")
+            case DecisionCard():
+                card = card_as_markdown(segment, view.at, rows, FOLDED, literal=_literal, code=_as_code)
+                lines += ["", card, ""]
     lines += ["", _literal(view.ending)]
     return _without_gaps(lines)
+
+
+def _rows(view: RunView) -> int:
+    return share(sum(isinstance(segment, DecisionCard) for segment in view.segments))
 
 
 def _in_order(view: RunView) -> Sequence[Segment]:
@@ -161,9 +171,9 @@ def _drawn(view: RunView) -> Iterator[str]:
                 if html := next(prose):
                     yield f'<div style="padding-top:6px;overflow-x:auto">{html}</div>'
             case Words():
-                yield _fold(
+                yield fold(
                     f'<span style="{FAINT}">Thinking · {escape(segment.aside)}</span>',
-                    _box(clipped(visible(segment.text), limit)),
+                    box(clipped(visible(segment.text), limit)),
                 )
             case ToolUse(state="asking") if segment.asking:
                 yield _waiting(segment, segment.asking, view.at)
@@ -171,6 +181,8 @@ def _drawn(view: RunView) -> Iterator[str]:
                 yield _call(segment, limit)
             case Note():
                 yield f'<div style="{ROW};padding-left:14px;{FAINT}">{named(clipped(visible(segment.text), limit))}</div>'
+            case DecisionCard():
+                yield card_as_html(segment, view.at, _rows(view), limit)
 
 
 def _call(use: ToolUse, limit: int) -> str:
@@ -179,10 +191,10 @@ def _call(use: ToolUse, limit: int) -> str:
         f'{name} {escape(use.arguments)}</code> <span style="{FAILED if use.state == "failed" else FAINT}">'
     )
     line += f"{escape(use.upshot)}</span>"
-    inside = "".join(_labelled(label, text, limit) for label, text in _given(use))
+    inside = "".join(labelled(what, text, limit) for what, text in _given(use))
     if use.output and not use.told:
-        inside += _labelled("Result", visible(use.output), limit)
-    return _fold(line, inside)
+        inside += labelled("Result", visible(use.output), limit)
+    return fold(line, inside)
 
 
 def _waiting(use: ToolUse, asking: Asking, at: str) -> str:
@@ -192,12 +204,12 @@ def _waiting(use: ToolUse, asking: Asking, at: str) -> str:
         ("All arguments", asking.arguments),
         ("To decide, run one of these in a cell", asking.commands(at)),
     )
-    inside = "".join(f"{_label(label)}{_box(text) if text else ''}" for label, text in shown)
+    inside = "".join(f"{label(what)}{box(text) if text else ''}" for what, text in shown)
     line = f"<strong>{escape(visible(use.name))}</strong> {escape(use.arguments)}"
     summary = (
         f'<code style="{MONO};background-color:transparent;padding:0">{line}</code> {escape(use.upshot)}'
     )
-    return _fold(summary, inside).replace("<details", "<details open", 1)
+    return fold(summary, inside).replace("<details", "<details open", 1)
 
 
 def _given(use: ToolUse) -> Iterator[tuple[str, str]]:
@@ -209,22 +221,6 @@ def _given(use: ToolUse) -> Iterator[tuple[str, str]]:
         yield "Arguments", pretty(use.raw)
     if use.asking is not None:
         yield "Shown to you before you decided", use.asking.preview
-
-
-def _labelled(label: str, text: str, limit: int) -> str:
-    return f"{_label(label)}{_box(clipped(text, limit))}" if text else ""
-
-
-def _fold(summary: str, inside: str) -> str:
-    return f'<details style="{ROW}"><summary style="{SUMMARY}">{summary}</summary>{inside}</details>'
-
-
-def _label(text: str) -> str:
-    return f'<div style="{FAINT};margin-left:14px;font-size:12px">{named(text)}</div>'
-
-
-def _box(text: str) -> str:
-    return f'<pre style="{BOX}">{escape(text)}</pre>'
 
 
 def _prompt(prompt: str) -> str:

@@ -1,4 +1,4 @@
-"""The pieces of a run as a person sees them: words, calls of tools, and what the harness says. view.py folds events into them."""
+"""The pieces of a run as a person sees them: words, calls of tools, and what the harness says and decides. view.py folds events into them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from harness_nb.agent import NEVER_RAN, interrupted_text
 from harness_nb.jupyter.asking import Asking
+from harness_nb.jupyter.decision_card import DecisionCard
 from harness_nb.jupyter.words import arguments, counted, one_line, size, took, visible, weight
 from harness_nb.messages import Image, ToolCall, ToolResult
 
@@ -166,7 +167,7 @@ class Note:
     share: float | None = None
 
 
-Segment: TypeAlias = Words | ToolUse | Note
+Segment: TypeAlias = Words | ToolUse | Note | DecisionCard
 
 
 def _end_of_call(result: ToolResult, seconds: float, *, ran: bool) -> CallState:

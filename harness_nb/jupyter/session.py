@@ -13,48 +13,33 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness_nb.agent import Agent
 from harness_nb.errors import HarnessError, UsageError
 from harness_nb.jupyter.approval import AtTheCell
 from harness_nb.jupyter.bridge import attentive, blocking, running_loop
+from harness_nb.jupyter.context import Context
+from harness_nb.jupyter.defaults import defaults
 from harness_nb.jupyter.result import RunResult
 from harness_nb.jupyter.shell import in_one_line, user_variables
 from harness_nb.jupyter.work import Ask, ModelOrName, Work
-from harness_nb.messages import Transcript
+from harness_nb.messages import Decision, Transcript
 from harness_nb.safety.grants import Approvals, Judgement
 from harness_nb.safety.permission import Mode
 from harness_nb.safety.questions import Answer, Question
 from harness_nb.safety.rulefile import NAME, permissions
-from harness_nb.seams import Model
+from harness_nb.seams import Model, Run
 from harness_nb.tools import Tool
 
 if TYPE_CHECKING:
+    from harness_nb.context.account import Account
+    from harness_nb.context.relief import Relief
     from harness_nb.recipes import Kit
 
 MAIN = "main"
 """The session that is meant where none is named."""
-
-
-@dataclass
-class Defaults:
-    """What sessions use where neither they nor a call say otherwise; `%config AgentMagics` sets it."""
-
-    model: ModelOrName | None = None
-    """None for what is configured on this machine, else the embedded model."""
-    turns: int | None = None
-    instructions: str = ""
-    mode: Mode | None = None
-    """What happens to calls that no rule is about: `ask`, `edits`, `plan`, `auto`; None for what harness_nb.toml says."""
-    rules: Sequence[str] = ()
-    """Such as `allow shell git status`; see harness_nb/safety/rules.py."""
-    patience: float | None = None
-    """Seconds that a question waits for an answer before it is no; None for ever."""
-
-
-defaults = Defaults()
 
 
 class Session:
@@ -62,7 +47,8 @@ class Session:
 
     Set `model`, `turns`, `instructions`, `tools`, `mode` or `rules` to have the next runs use them. `tools` is None for
     the functions with `@tool` that the notebook defines, the newest definition of each; a list for
-    exactly these. `transcript` is the whole record, `last_error` what made the last failed run fail.
+    exactly these. `transcript` is the whole record, `context` what the model sees of it and how that is changed,
+    `last_error` what made the last failed run fail.
     """
 
     def __init__(self, name: str = MAIN) -> None:
@@ -75,6 +61,7 @@ class Session:
         self.mode: Mode | None = None
         self.rules: Sequence[str] = ()
         self.transcript = Transcript()
+        self.context = Context(self)
         self.last_error: BaseException | None = None
         self._made: dict[str, tuple[int, Model]] = {}
         self._one_at_a_time = threading.Lock()
@@ -97,13 +84,14 @@ class Session:
         *,
         model: ModelOrName | None = None,
         turns: int | None = None,
+        window: int | None = None,
         variables: Sequence[str] = (),
         new: bool = False,
         show: bool = True,
     ) -> RunResult:
         """Give the agent a prompt, and return how the run ended.
 
-        `model` and `turns` hold for this run alone. `variables` are names of notebook variables that are
+        `model`, `turns` and `window`, the tokens of the model's context window, hold for this run alone. `variables` are names of notebook variables that are
         described to the model. `new` begins a new conversation with it. `show` draws the run below the
         cell, or in IPython's terminal.
 
@@ -114,7 +102,9 @@ class Session:
         Where a person has to be asked and can answer only when the cell is over, the reason is `suspended`;
         see `resume`. A prompt instead has the calls that wait answered as not approved.
         """
-        with self._working(lambda: self._begun(Ask(prompt, model, turns, variables, new, show))) as work:
+        with self._working(
+            lambda: self._begun(Ask(prompt, model, turns, variables, new, show, window))
+        ) as work:
             async with attentive():
                 return work.result(await work.outcome())
 
@@ -124,12 +114,15 @@ class Session:
         *,
         model: ModelOrName | None = None,
         turns: int | None = None,
+        window: int | None = None,
         variables: Sequence[str] = (),
         new: bool = False,
         show: bool = True,
     ) -> RunResult:
         """Do what `run` does where one can't await: in a function, a script, a tool."""
-        with self._working(lambda: self._begun(Ask(prompt, model, turns, variables, new, show))) as work:
+        with self._working(
+            lambda: self._begun(Ask(prompt, model, turns, variables, new, show, window))
+        ) as work:
             return work.result(blocking(work.outcome()))
 
     @property
@@ -187,6 +180,45 @@ class Session:
         if self._work is not None:
             self._work.stop()
 
+    # -- for `context`
+
+    @property
+    def account(self) -> Account | None:
+        """What fills the context window, and what each turn was; None before the first run."""
+        return self._kit.account if self._kit is not None else None
+
+    @property
+    def relief(self) -> Relief | None:
+        """What is done when the window fills up; None before the first run."""
+        return self._kit.relief if self._kit is not None else None
+
+    @property
+    def work(self) -> Work | None:
+        """The run at work, None between runs; a suspended one is not at work."""
+        return self._work
+
+    def decide(self, decision: Decision) -> None:
+        """Have a decision about the context join the record: at once, or when the reply on its way is complete."""
+        work = self._work or (self._suspended if self.pending else None)
+        if work is not None:
+            work.decide(decision)
+        else:
+            self.transcript.append(decision)
+
+    @contextmanager
+    def at_rest(self) -> Iterator[tuple[Relief, Agent, Run]]:
+        """Hold the session between runs for a measure on its context. Raises UsageError while one is at work."""
+        if not self._one_at_a_time.acquire(blocking=False):
+            raise UsageError(_BUSY.format(self.name))
+        try:
+            agent = self._agent(Ask(), AtTheCell())
+            work = self._suspended if self.pending else None
+            run = Run(self.transcript, work.hear) if work is not None else Run(self.transcript)
+            assert self.relief is not None  # noqa: S101 - an agent has been made
+            yield self.relief, agent, run
+        finally:
+            self._one_at_a_time.release()
+
     @contextmanager
     def _working(self, begin: Callable[[], Work]) -> Iterator[Work]:
         """Hold the session for one run, show it while it lasts, and have what goes wrong said in one line."""
@@ -214,7 +246,8 @@ class Session:
         asker = AtTheCell(defaults.patience, self._clicked)
         agent = self._agent(ask, asker)
         at = "%agent" if self.name == MAIN else f'%agent --session "{self.name}"'
-        work = Work(agent, Transcript() if ask.new else self.transcript, ask, asker, at)
+        transcript = Transcript() if ask.new else self.transcript
+        work = Work(agent, transcript, ask, asker, at=at, context=self.context)
         if permissions().loosens(self.mode or defaults.mode):
             work.notice(LOOSENED)
         work.run.waiting = bool(self.pending) and not ask.new
@@ -263,7 +296,7 @@ class Session:
     def _agent(self, ask: Ask, asker: AtTheCell) -> Agent:
         # Making tools loads pydantic: not before there is a run, so that %load_ext is quick.
         from harness_nb.jupyter.cell_tools import cell_tools
-        from harness_nb.recipes import Kit, Permit, assistant
+        from harness_nb.recipes import Kit, Permit, Room, assistant
 
         tools = tools_of_the_notebook() if self.tools is None else self.tools
         instructions = defaults.instructions if self.instructions is None else self.instructions
@@ -274,10 +307,17 @@ class Session:
             tools,
             instructions=instructions,
             permit=Permit(mode, rules, asker, defaults.patience),
+            room=Room(
+                next((one for one in (ask.window, defaults.context_window) if one is not None), None),
+                defaults.context_yellow,
+                defaults.context_red,
+                ask=asker.proposals if defaults.ask_context else None,
+            ),
             kit=self._kit,
         )
         most = next((one for one in (ask.turns, self.turns, defaults.turns) if one is not None), None)
-        return agent if most is None else replace(agent, limits=replace(agent.limits, turns=most))
+        limits = agent.limits if most is None else replace(agent.limits, turns=most)
+        return replace(agent, limits=limits, prepare=(self.context.prepare, *agent.prepare))
 
     def _model(self, asked: ModelOrName | None) -> Model:
         chosen = asked or self.model or defaults.model

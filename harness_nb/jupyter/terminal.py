@@ -11,9 +11,14 @@ from collections.abc import Callable
 from typing import TextIO
 
 from harness_nb.events import Event, Progress, RetryWaiting, RunStarted, TextDelta, TurnRestarted
+from harness_nb.jupyter.decision_card import DecisionCard
+from harness_nb.jupyter.decision_record import card_as_text
 from harness_nb.jupyter.segments import Note, Segment, ToolUse, Words
 from harness_nb.jupyter.view import RunView
 from harness_nb.jupyter.words import tokens, visible
+
+ROWS, SUMMARY = 12, 600
+"""Most lines of a decision's table, and most characters of its summary."""
 
 DIM, RED, PLAIN = "\x1b[2m", "\x1b[31m", "\x1b[0m"
 
@@ -93,6 +98,8 @@ class TerminalRun:
                     or segment is not self.view.segments[-1]
                     or self.view.reason is not None
                 )
+            case DecisionCard():
+                return segment.state != "asking"
 
     def _finish(self, segment: Segment) -> None:
         match segment:
@@ -107,12 +114,15 @@ class TerminalRun:
                 self._line(f"  {segment.line}", RED if segment.state == "failed" else DIM)
             case Note():
                 self._line(f"  {segment.text}", DIM)
+            case DecisionCard():
+                self._line(card_as_text(segment, self.view.at, ROWS, SUMMARY), DIM)
 
     def _end(self) -> None:
         self._end_text()
         if ending := self.view.ending:
             self._line(ending, RED if self.view.reason == "error" else PLAIN)
-        self._line(" · ".join(part for part in (self.view.headline, tokens(self.view.usage)) if part), DIM)
+        said = (self.view.headline, tokens(self.view.usage), self.view.context)
+        self._line(" · ".join(part for part in said if part), DIM)
 
     def _end_text(self) -> None:
         if self._streaming:

@@ -1,4 +1,4 @@
-"""Cells with `%agent` in them, rewritten before IPython reads them: the call is awaited, the prompt arrives word for word.
+"""Cells with `%agent` or `%context` in them, rewritten before IPython reads them: the call is awaited, the prompt arrives word for word.
 
 Theory of operation. IPython would expand `{x}` and `$x` in a magic's line, take a trailing `?` for a
 question about an object, and not await anything. So the line is replaced by a Python call with the
@@ -26,16 +26,21 @@ Transformer: TypeAlias = Callable[[list[str]], list[str]]
 """What IPython takes in `input_transformers_cleanup`: the lines of a cell, each with its end."""
 
 CALLS = {
-    ("await", "line"): "await get_ipython().magics_manager.registry['AgentMagics'].line({0!r})",
+    ("await", "agent"): "await get_ipython().magics_manager.registry['AgentMagics'].line({0!r})",
+    ("await", "context"): "await get_ipython().magics_manager.registry['AgentMagics'].context_line({0!r})",
     ("await", "cell"): "await get_ipython().magics_manager.registry['AgentMagics'].cell({0!r}, {1!r})",
-    ("block", "line"): "get_ipython().run_line_magic('agent', {0!r})",
+    ("block", "agent"): "get_ipython().run_line_magic('agent', {0!r})",
+    ("block", "context"): "get_ipython().run_line_magic('context', {0!r})",
     ("block", "cell"): "get_ipython().run_cell_magic('agent', {0!r}, {1!r})",
 }
 
 GAP = r"[ \t\u00a0\u202f\u3000]+"
 """What may stand between `%agent` and the prompt: pasted text has spaces of other kinds."""
 
-LINE = re.compile(rf"(?P<before>[ \t]*|.*?=[ \t]*|[ \t]*return[ \t]+)%agent(?:{GAP}(?P<text>.*))?", re.DOTALL)
+LINE = re.compile(
+    rf"(?P<before>[ \t]*|.*?=[ \t]*|[ \t]*return[ \t]+)%(?P<magic>agent|context)(?:{GAP}(?P<text>.*))?",
+    re.DOTALL,
+)
 CELL = re.compile(rf"(?P<indent>[ \t]*)%%agent(?:{GAP}(?P<text>.*))?", re.DOTALL)
 OTHER = re.compile(r"(?P<before>[ \t]*|[\w., \t]+=[ \t]*)[%!?]")
 """Another line of IPython's own that Python's tokeniser can't read."""
@@ -80,9 +85,9 @@ def cell_rewritten(source: str, how: How) -> str:
 
 
 def lines_rewritten(source: str, how: How) -> str:
-    """Rewrite each `%agent` statement; return the source as it is where there is none."""
+    """Rewrite each `%agent` and `%context` statement; return the source as it is where there is none."""
     lines = source.split("\n")
-    if "%agent" not in source or lines[_first(lines)].lstrip().startswith("%%"):
+    if not ("%agent" in source or "%context" in source) or lines[_first(lines)].lstrip().startswith("%%"):
         return source
     python: list[str] = []  # what stands for the lines so far, readable to Python's tokeniser
     goes_on = False  # a line of IPython's own, ended by a backslash
@@ -92,7 +97,7 @@ def lines_rewritten(source: str, how: How) -> str:
             goes_on = line.endswith("\\")
         elif (found := LINE.fullmatch(line)) and (place := _place(python, found["before"], how)):
             python.append(found["before"] + MARK)
-            lines[number] = found["before"] + CALLS[place, "line"].format(_text(found))
+            lines[number] = found["before"] + CALLS[place, found["magic"]].format(_text(found))
         elif (found := OTHER.match(line)) and _place(python, found["before"], how):
             python.append(found["before"] + MARK)
             goes_on = line.endswith("\\")

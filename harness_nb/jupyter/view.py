@@ -21,8 +21,10 @@ from harness_nb.events import (
     ApprovalAsked,
     ApprovalDecided,
     CallDelta,
+    ContextMeasured,
     DecisionMade,
     Event,
+    Fill,
     MessageAdded,
     ModelSwitched,
     Notice,
@@ -39,9 +41,11 @@ from harness_nb.events import (
     TurnStarted,
 )
 from harness_nb.jupyter.asking import Asking
+from harness_nb.jupyter.decision_card import DecisionCard, Effect
+from harness_nb.jupyter.gauge import full
 from harness_nb.jupyter.segments import Note, NoteKind, Segment, ToolUse, Words
 from harness_nb.jupyter.words import counted, one_line, took, visible, weight
-from harness_nb.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage
+from harness_nb.messages import Decision, Message, Text, Thinking, ToolCall, ToolResult, Usage
 
 NAME = 60
 """Most characters of a tool's name in a header."""
@@ -70,6 +74,10 @@ class RunView:
         self.limit = 0
         """Most turns that the run may take."""
         self.usage = Usage()
+        self.fill: Fill | None = None
+        """What fills the context window, as measured last; None before the first request."""
+        self.effect_of: Callable[[Decision], Effect] = lambda _: Effect()
+        """Works out what a decision does; without one its card has no table and no bars."""
         self.segments: list[Segment] = []
         self.reason: Reason | None = None
         self.detail = ""
@@ -86,6 +94,12 @@ class RunView:
         self._turn_start = 0
         self._open: Words | None = None
         self._calls: dict[str, tuple[int, ToolUse]] = {}
+        self._altered: set[int] = set()
+
+    @property
+    def context(self) -> str:
+        """How full the context window is, in a few words; empty where its size is unknown."""
+        return f"context {full(self.fill)}" if self.fill is not None and self.fill.window > 0 else ""
 
     @property
     def elapsed(self) -> float:
@@ -189,6 +203,10 @@ class RunView:
                 return self._finish_call(call, result, seconds)
             case TurnRestarted(why):
                 return self._restart(why)
+            case ContextMeasured(fill=fill):
+                self.fill = fill
+            case DecisionMade(decision):
+                return self._take_decision(decision)
             case _:
                 return self._note(event)
         return None
@@ -281,6 +299,47 @@ class RunView:
             return None
         return self._add("nudge", f"The harness told the model: {text}")
 
+    def propose(self, decision: Decision) -> DecisionCard:
+        """Show a decision about the context that is not taken yet."""
+        card = DecisionCard(decision, self.effect_of(decision), "asking")
+        self.doing = f"waiting for you: {card.question}"
+        return self._show(card)
+
+    def settle(self, card: DecisionCard, *, taken: bool) -> None:
+        """Say what the person decided about it."""
+        card.state = "taken" if taken else "declined"
+        self.doing = "waiting for the model"
+        self._altered.add(self.segments.index(card))
+
+    def altered(self) -> set[int]:
+        """Return the indices of the segments that changed beside the one that `take` names, once."""
+        indices, self._altered = self._altered, set()
+        return indices
+
+    def _show(self, card: DecisionCard) -> DecisionCard:
+        self._close()
+        self.segments.append(card)
+        return card
+
+    def _take_decision(self, decision: Decision) -> int:
+        """Show what changes the model's sight as a card; what a person did is one line, and ends what it undoes."""
+        effect = self.effect_of(decision)
+        self.fill = effect.after or self.fill
+        cards = {s.decision.id: (i, s) for i, s in enumerate(self.segments) if isinstance(s, DecisionCard)}
+        if decision.undoes in cards:
+            index, card = cards[decision.undoes]
+            card.state = "undone"
+            self._altered.add(index)
+        if decision.id in cards:
+            index, card = cards[decision.id]
+            card.decision, card.effect, card.state = decision, effect, "taken"
+            self._altered.add(index)
+            return index
+        if not decision.changes or decision.by == "you":
+            return self._add("decision", decision.why)
+        self._show(DecisionCard(decision, effect))
+        return len(self.segments) - 1
+
     def _ask(self, event: ApprovalAsked) -> int:
         """Hang a question on its call; asked a second time, it is about other arguments."""
         index, use = self._call(event.call.id, event.call.name)
@@ -327,7 +386,8 @@ class RunView:
     def _restart(self, why: str) -> int:
         """Drop what the turn has streamed; what the harness said in it stays."""
         start = self._turn_start
-        self.segments[start:] = [segment for segment in self.segments[start:] if isinstance(segment, Note)]
+        kept = (segment for segment in self.segments[start:] if isinstance(segment, Note | DecisionCard))
+        self.segments[start:] = kept
         self._open = None
         self._calls.clear()
         self.doing = "asking again"
@@ -352,8 +412,6 @@ class RunView:
             case ModelSwitched(model, why):
                 self.model = model
                 return self._add("switch", f"Went on with {model} for this turn: {why}")
-            case DecisionMade(decision):
-                return self._add("decision", decision.why)
             case _:
                 return None
 

@@ -44,13 +44,15 @@ LISTEN_LONGER, LISTEN_LESS = 30.0, 0.5
 _HERE = Path(__file__).parent
 
 
+def _together(*names: str) -> str:
+    return "\n".join((_HERE / name).read_text(encoding="utf-8") for name in names)
+
+
 class Live(anywidget.AnyWidget):
     """The drawing; `start` is the whole state, worked out whenever a front end asks for it."""
 
-    _esm = "\n".join(
-        (_HERE / name).read_text(encoding="utf-8") for name in ("markdown.js", "card.js", "cut.js", "live.js")
-    )
-    _css = (_HERE / "live.css").read_text(encoding="utf-8")
+    _esm = _together("markdown.js", "card.js", "context.js", "cut.js", "live.js")
+    _css = _together("live.css", "context.css")
     start = traitlets.Dict().tag(sync=True)
 
 
@@ -220,6 +222,8 @@ class LiveRun:
             case "decide":
                 if fault := self._decide(content):
                     self._live.send({"refused": content.get("question"), "why": fault})
+            case "context":
+                self._live.send({"heard": content.get("decision"), "told": self._decide(content)})
             case "stop":
                 self._live.send({"stopping": True})
                 self._stop()

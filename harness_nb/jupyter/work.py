@@ -7,21 +7,36 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from harness_nb.agent import Agent, Outcome
 from harness_nb.errors import UsageError
-from harness_nb.events import ApprovalAsked, ApprovalDecided, Event, Notice, RunStarted
+from harness_nb.events import (
+    ApprovalAsked,
+    ApprovalDecided,
+    Event,
+    Notice,
+    RunEnded,
+    RunStarted,
+    TurnEnded,
+    TurnStarted,
+)
 from harness_nb.jupyter.approval import AtTheCell
 from harness_nb.jupyter.asking import waiting_as_text
+from harness_nb.jupyter.bridge import running_loop
+from harness_nb.jupyter.decision_card import Effect
+from harness_nb.jupyter.effects import effect
 from harness_nb.jupyter.live import Shown, UnshownRun, show_run
 from harness_nb.jupyter.result import RunResult
 from harness_nb.jupyter.segments import ToolUse
 from harness_nb.jupyter.shell import running_shell, user_variables
 from harness_nb.jupyter.variables import described
-from harness_nb.messages import Message, Text, Transcript
+from harness_nb.messages import Decision, Message, Text, Transcript
 from harness_nb.safety.questions import Answer, Question
-from harness_nb.seams import Model, Run
+from harness_nb.seams import Model, Request, Run
+
+if TYPE_CHECKING:
+    from harness_nb.jupyter.context import Context
 
 ModelOrName: TypeAlias = Model | str
 """A model, or what one is called, such as `local` or `anthropic:MODEL`."""
@@ -31,12 +46,13 @@ ModelOrName: TypeAlias = Model | str
 class Ask:
     """What one run is asked for: the arguments of `Session.run`."""
 
-    prompt: str
-    model: ModelOrName | None
-    turns: int | None
-    variables: Sequence[str]
-    new: bool
-    show: bool
+    prompt: str = ""
+    model: ModelOrName | None = None
+    turns: int | None = None
+    variables: Sequence[str] = ()
+    new: bool = False
+    show: bool = True
+    window: int | None = None
 
     def message(self) -> Message:
         """Write the message that the model gets. Raises UsageError."""
@@ -52,11 +68,24 @@ class Ask:
 class Work:
     """One run of a session: shown, stopped, and taken up again if it was suspended."""
 
-    def __init__(self, agent: Agent, transcript: Transcript, ask: Ask, asker: AtTheCell, at: str) -> None:
-        """Show the run, which has not begun; `at` is how its session is spoken to."""
+    def __init__(
+        self,
+        agent: Agent,
+        transcript: Transcript,
+        ask: Ask,
+        asker: AtTheCell,
+        *,
+        at: str,
+        context: Context,
+    ) -> None:
+        """Show the run, which has not begun; `at` is how its session is spoken to, `context` that session's."""
         self.ask = ask
         self.asker = asker
-        self.run = Run(transcript, self._hear)
+        self.run = Run(transcript, self.hear)
+        self.due: list[Decision] = []
+        """Decisions of the person that join the record when the reply on its way is complete."""
+        self._context = context
+        self._in_turn = False
         self._message: Message | None = ask.message()
         self._at = at
         self._agent = agent
@@ -73,28 +102,70 @@ class Work:
         self._cell = shell.execution_count if shell is not None and show else None
         prompt = self.ask.prompt
         shown: Shown = (
-            UnshownRun(prompt) if self._cell is None else show_run(prompt, self.stop, self.asker.clicked)
+            UnshownRun(prompt) if self._cell is None else show_run(prompt, self.stop, self._clicked)
         )
         shown.view.at = self._at
+        shown.view.effect_of = self._effect
         return shown
 
     def notice(self, text: str) -> None:
         """Have this said once the run has begun."""
         self._notices.append(text)
 
-    def _hear(self, event: Event) -> None:
+    def hear(self, event: Event) -> None:
+        """Show an event, and let what a person decided join the record where no request is on its way."""
+        match event:
+            case TurnStarted():
+                self._in_turn = True
+            case RunEnded():
+                self._join()
+            case _:
+                pass
         self.shown.listener(event)
-        if isinstance(event, RunStarted):
-            for text in self._notices:
-                self.shown.listener(Notice(text))
-            self._notices.clear()
+        match event:
+            case RunStarted():
+                for text in self._notices:
+                    self.shown.listener(Notice(text))
+                self._notices.clear()
+            case TurnEnded():
+                self._join()
+            case _:
+                pass
+
+    def decide(self, decision: Decision) -> None:
+        """Have a decision about the context join the record: at once, or when the reply on its way is complete."""
+        self.due.append(decision)
+        if self._loop is None or self._loop is running_loop():
+            self._join_if_idle()
+        else:
+            self._loop.call_soon_threadsafe(self._join_if_idle)
+
+    def _join_if_idle(self) -> None:
+        if not self._in_turn:
+            self._join()
+
+    def _join(self) -> None:
+        self._in_turn = False
+        while self.due:
+            self.run.append(self.due.pop(0))
+
+    def _effect(self, decision: Decision) -> Effect:
+        account = self._context.account
+        request = Request(self._agent.instructions, (), self._agent.tools.specs)
+        return effect(self.run.transcript.entries, decision, account, request)
+
+    def _clicked(self, click: dict[str, object]) -> str:
+        if click.get("ask") == "context":
+            return self._context.clicked(click)
+        return self.asker.clicked(click)
 
     async def outcome(self) -> Outcome:
         """Run to the end."""
         self._loop = asyncio.get_running_loop()
-        outcome = await self._agent.run(self._message, self.run)
-        self._since = time.monotonic()
-        return outcome
+        try:
+            return await self._agent.run(self._message, self.run)
+        finally:
+            self._since, self._loop = time.monotonic(), None
 
     def result(self, outcome: Outcome) -> RunResult:
         """Make the cell's value of how the run ended. Raises the provider's error if that is what ended it."""
@@ -143,7 +214,7 @@ class Work:
         self._agent, self._message, self.asker = agent, None, asker
         asker.decide_ahead(question, answer)
         if show is None:
-            self.shown.go_on(self.stop, asker.clicked)
+            self.shown.go_on(self.stop, self._clicked)
         else:
             self.leave(**{question.id: answer})
             self.shown = self._show(show=show)
