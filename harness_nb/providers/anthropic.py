@@ -65,8 +65,8 @@ class Anthropic:
     `thinking` is `"adaptive"`, a budget in tokens, or None for the API's default; `effort` how hard it
     works; `max_output` the most output tokens of a turn; `cache=False` leaves out the cache marks;
     `clearing` lets the API clear old tool results on its side; `tool_search` lets it search tools that are deferred
-    (default: where we know that it can); `extra` is put into the body as it is; `idle` is how many seconds of
-    silence end a stream.
+    (default: where we know that it can); `extra` is put into the body as it is, and `betas` into the header that asks
+    for betas; `idle` is how many seconds of silence end a stream.
     """
 
     def __init__(
@@ -80,6 +80,7 @@ class Anthropic:
         cache: bool = True,
         clearing: Clearing | None = None,
         tool_search: bool | None = None,
+        betas: tuple[str, ...] = (),
         extra: Mapping[str, object] | None = None,
         idle: float = 120,
     ) -> None:
@@ -87,6 +88,7 @@ class Anthropic:
         self._wire = Wire("anthropic", client, {}, idle)
         self._max_output = max_output or MAX_OUTPUT + (thinking if isinstance(thinking, int) else 0)
         self._cache = cache
+        self._asked = betas
         self.clearing = clearing
         """What the API clears on its side, None for nothing; may be set until the first request."""
         self._settings = {"model": model, **_thinking(thinking), **_effort(effort), **(extra or {})}
@@ -109,8 +111,8 @@ class Anthropic:
         limit = request.max_output or self._max_output
         body = self._body(request, run, {"max_tokens": limit, "stream": True})
         turn = Turn(Assembly(run, spoken_names(request.tools)))
-        await self._wire.read(self._path("/v1/messages"), body, turn, self._betas())
-        parts = turn.assembly.parts()
+        await self._wire.read(self._path("/v1/messages"), body, turn, self._betas)
+        parts = turn.parts()
         usage = turn.usage() or guessed(body, parts)
         if turn.cleared is not None:
             turn.cleared.tell(run, usage.context or usage.input)
@@ -119,18 +121,19 @@ class Anthropic:
     async def count_tokens(self, request: Request, run: Run | None = None) -> int:
         """Ask the provider how many input tokens this request has."""
         body = self._body(request, run or Run(), {})
-        answer = await self._wire.answer(self._path("/v1/messages/count_tokens"), body, self._betas())
+        answer = await self._wire.answer(self._path("/v1/messages/count_tokens"), body, self._betas)
         return cast("int", answer["input_tokens"])
 
     async def close(self) -> None:
         """Close the connections made on this event loop."""
         await self._wire.close()
 
+    @property
     def _betas(self) -> tuple[str, ...]:
-        return () if self.clearing is None else (BETA,)
+        return self._asked if self.clearing is None else tuple(dict.fromkeys((*self._asked, BETA)))
 
     def _path(self, path: str) -> str:
-        return path if self.clearing is None else f"{path}?beta=true"
+        return f"{path}?beta=true" if self._betas else path
 
     def _body(self, request: Request, run: Run, more: Mapping[str, object]) -> bytes:
         clearing = self.clearing.wanted(thinks="thinking" in self._settings) if self.clearing else {}

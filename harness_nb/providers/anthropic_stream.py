@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TypeAlias, cast
 
-from harness_nb.messages import Opaque, Usage
+from harness_nb.messages import Opaque, Part, Usage
 from harness_nb.providers.assembly import Assembly, Written
 from harness_nb.providers.clearing import Cleared
 from harness_nb.providers.spelling import wire_json
@@ -137,6 +137,22 @@ class Turn:
                 self._counts["thinking"] = int(value.get("thinking_tokens") or 0)
             elif name == "iterations" and isinstance(value, list):
                 self._iterations = [item for item in value if isinstance(item, dict)]
+
+    def parts(self) -> tuple[Part, ...]:
+        """Return what the turn has become. A server tool's call that a limit cut off from its result is left out:
+        the API refuses it.
+        """
+        parts = self.assembly.parts()
+        if self.stop != "length":
+            return parts
+        blocks = {part: json.loads(part.block) for part in parts if isinstance(part, Opaque)}
+        answered = {block.get("tool_use_id") for block in blocks.values()}
+        cut = {
+            part
+            for part, block in blocks.items()
+            if block["type"] == "server_tool_use" and block.get("id") not in answered
+        }
+        return tuple(part for part in parts if part not in cut)
 
     def usage(self) -> Usage | None:
         """Return what the turn used, None where the provider did not say. The input counts the cached tokens too.

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 from hypothesis import given, strategies as st
 from wire.peer import KEY, STREAM, Peer
-from wire.speech import WIRES, ask, say, spoken, sse
+from wire.speech import WIRES, ask, say, spoken, sse, vendor
 
 from harness_nb.agent import Agent
 from harness_nb.context.account import Account, measured
@@ -104,8 +104,8 @@ async def test_the_beta_is_named_beside_those_of_the_client():
     def mine(**given):
         return anthropic.AsyncAnthropic(default_headers={"anthropic-beta": "mine-1"}, **given)
 
-    sent = await asked(mine, clearing=Clearing())
-    assert sent.headers["anthropic-beta"] == "mine-1,context-management-2025-06-27"
+    sent = await asked(mine, clearing=Clearing(), betas=("yours-1",))
+    assert sent.headers["anthropic-beta"] == "mine-1,yours-1,context-management-2025-06-27"
 
 
 async def test_what_was_cleared_is_on_record_with_its_numbers():
@@ -199,6 +199,18 @@ async def test_a_compaction_of_claudes_goes_back_in_its_place():
     parts, turns = await sent_again("anthropic", sse("anthropic", compacted()))
     assert parts == (Opaque("anthropic", COMPACTED), Text("So."))
     assert turns[0]["content"] == [json.loads(COMPACTED), {"type": "text", "text": "So."}]
+
+
+async def test_a_turn_that_is_only_a_compaction_goes_on():
+    events = [event for event in compacted() if event.get("index") != 1]
+    events[-2] = {"type": "message_delta", "delta": {"stop_reason": "compaction"}}
+    wanted = {"context_management": {"edits": [{"type": "compact_20260112", "pause_after_compaction": True}]}}
+    turns = [sse("anthropic", events), spoken("anthropic", [say("Done.")])]
+    peer = Peer("anthropic", turns, extra=wanted, betas=("compact-2026-01-12",))
+    outcome = await Agent(peer.model).run("go")
+    assert (outcome.reason, outcome.text) == ("done", "Done.")
+    assert peer.sent[0]["context_management"] == wanted["context_management"]
+    assert peer.sent[1]["messages"][-1] == {"role": "assistant", "content": [json.loads(COMPACTED)]}
 
 
 async def test_a_compaction_item_goes_back_in_its_place():
@@ -370,6 +382,16 @@ async def test_what_openais_search_found_goes_back_and_can_be_called():
     assert outcome.text == "Sunny."
     assert peer.sent[1]["input"][1:4] == items
     assert peer.sent[1]["input"][4]["output"] == "sun"
+
+
+@pytest.mark.parametrize(("stop", "kept"), [("length", ()), ("pause", (Opaque("anthropic", SEARCHED),))])
+async def test_a_search_that_the_output_limit_cut_off_does_not_stay(stop, kept):
+    body = spoken("anthropic", [say("So."), vendor(**json.loads(SEARCHED))], stop)
+    reply = await Peer("anthropic", [body]).ask(user("hi"))
+    assert reply.message.parts == (Text("So."), *kept)
+    both = [vendor(**json.loads(SEARCHED)), vendor(**json.loads(FOUND))]
+    reply = await Peer("anthropic", [spoken("anthropic", both, stop)]).ask(user("hi"))
+    assert len(reply.message.parts) == 2
 
 
 async def run_with_weather(wire, first):
