@@ -32,6 +32,9 @@ from harness_nb.tasks import being_cancelled, off_loop
 MISSES = 5
 """After so many turns in a row whose calls name no tool or can't be read, the model is stuck and the run ends."""
 
+MANY = 50
+"""Tools up to which an unknown name is answered with the names of all."""
+
 FEW, LIGHT = 20, 16_000
 """Items of a list or a dict, and characters of a text, that are read at once and not in a thread."""
 
@@ -271,6 +274,8 @@ class Toolbox:
         near = difflib.get_close_matches(name, self._tools, n=1, cutoff=0.5)
         hint = f" Did you mean `{near[0]}`?" if near else ""
         said = f"No tool is called `{name[:80]}`." if name else "The call names no tool."
+        if len(self._tools) > MANY:
+            return f"{said}{hint} There are {len(self._tools):,} tools."
         return f"{said}{hint} The tools are: {', '.join(sorted(self._tools))}."
 
     async def _execute(self, call: Call, run: Run) -> ToolResult:
