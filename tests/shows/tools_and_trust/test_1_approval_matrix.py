@@ -201,6 +201,7 @@ def in_the_background(front, code, answers, how):
             front.decide(answer)
         if "interrupt" in answers:
             front.tell({"ask": "stop"})
+    assert front.record  # awaited without a cell: 6.31 would put the question as text in whichever is at work
     ended = front.kernel.execute("await asyncio.wait({task}); task.result().reason", SOON)
     stopped = "interrupted" if "interrupt" in answers else "done"
     assert ended.text.endswith(repr("suspended" if how == "later" else stopped))
