@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 from harness_nb.errors import HarnessError
 from harness_nb.jupyter.completion import agent_matcher, commands_matcher
 from harness_nb.jupyter.magics import AgentMagics
-from harness_nb.jupyter.shell import Shell, one_line
+from harness_nb.jupyter.shell import Shell, one_line, watch_cells
 from harness_nb.jupyter.transform import transformers
 
 _loaded: WeakKeyDictionary[Shell, Extension] = WeakKeyDictionary()
@@ -37,6 +37,7 @@ class Extension:
         self._magics = AgentMagics(shell)
         self._transformers = transformers(self._may_await)
         self._cells_running = 0
+        watch_cells()  # for the sessions too, so it stays when the rest is taken away
         shell.register_magics(self._magics)
         # First, so that prompts are out of IPython's reach before it strips, dedents or expands anything.
         shell.input_transformers_cleanup[:0] = self._transformers

@@ -6,6 +6,7 @@ All three fit the listener socket.
 from __future__ import annotations
 
 import sys
+import threading
 import uuid
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -67,7 +68,7 @@ def show_run(prompt: str, stop: Callable[[], None], decide: Decide = lambda _: "
         )
     asked = _takes_input(kernel)
     if find_spec("anywidget") is None or not (asked or page_seen()):
-        return UnwatchedRun(prompt, answerable() if asked else None)
+        return UnwatchedRun(prompt, takes_input=asked)
     from harness_nb.jupyter.widget import LiveRun
 
     return LiveRun(prompt, stop, decide, takes_input=asked)
@@ -76,13 +77,20 @@ def show_run(prompt: str, stop: Callable[[], None], decide: Decide = lambda _: "
 class UnshownRun:
     """Keeps what there is to see of a run that is not shown."""
 
-    def __init__(self, prompt: str, read: Callable[[str], str] | None = None) -> None:
-        """Start before the first event; `read` asks the person for a line, where one can be asked."""
+    def __init__(self, prompt: str, *, takes_input: bool = False) -> None:
+        """Start before the first event; `takes_input` is whether the front end can ask a person for a line."""
         self.view = RunView(prompt)
-        self.input = read
+        self._takes_input = takes_input
+        self._in_main_thread = threading.current_thread() is threading.main_thread()
         self._closed = False
         self._waited = False
         self._display = uuid.uuid4().hex
+
+    @property
+    def input(self) -> Callable[[str], str] | None:
+        """How a line is read: while its cell is at work, and on the main thread, since an alarm ends it there alone."""
+        main = self._in_main_thread and self._takes_input
+        return answerable() if main else None
 
     async def clickable(self) -> bool:
         """There is nothing to click."""

@@ -23,7 +23,7 @@ from harness_nb.jupyter.bridge import attentive, blocking, running_loop
 from harness_nb.jupyter.context import Context
 from harness_nb.jupyter.defaults import defaults
 from harness_nb.jupyter.result import RunResult
-from harness_nb.jupyter.shell import in_one_line, user_variables
+from harness_nb.jupyter.shell import in_one_line, user_variables, watch_cells
 from harness_nb.jupyter.work import Ask, ModelOrName, Work
 from harness_nb.messages import Decision, Transcript
 from harness_nb.safety.grants import Approvals, Judgement
@@ -69,6 +69,7 @@ class Session:
         self._suspended: Work | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._kit: Kit | None = None
+        watch_cells()
 
     @property
     def approvals(self) -> Approvals:

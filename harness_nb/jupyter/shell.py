@@ -7,7 +7,7 @@ import builtins
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from contextvars import Context
+from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, TypeAlias
 
 from harness_nb.errors import HarnessError, UsageError
@@ -43,7 +43,28 @@ def answerable() -> Callable[[str], str] | None:
         return input
     at_work = not inspect.isbuiltin(builtins.input)  # a kernel puts its own there while a cell is executed
     ours = parent() == Context().run(parent)  # without a context it is that of the cell being executed
-    return input if at_work and ours else None
+    began = _cell.get()  # older kernels know one cell at a time, whoever asks
+    return input if at_work and ours and began in {"", _request(parent())} else None
+
+
+_cell: ContextVar[str] = ContextVar("cell", default="")
+"""The request of the cell that this code was begun in, empty where that is not known."""
+
+
+def watch_cells() -> None:
+    """Have code know from now on which cell it belongs to, however long it runs."""
+    shell = running_shell()
+    if shell is not None and _begins not in shell.events.callbacks["pre_execute"]:
+        shell.events.register("pre_execute", _begins)
+        _begins()
+
+
+def _begins() -> None:
+    _cell.set(_request(getattr(running_shell(), "get_parent", dict)()))
+
+
+def _request(parent: Mapping[str, Mapping[str, str]]) -> str:
+    return parent.get("header", {}).get("msg_id", "")
 
 
 def user_variables() -> Mapping[str, object]:

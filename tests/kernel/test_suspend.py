@@ -212,6 +212,28 @@ def test_a_run_in_the_background_that_nobody_could_be_asked_about_waits_too(kern
     assert "The person refused it: no" in facts(kernel)[2][0]
 
 
+PATIENT = """
+began = asyncio.Event()
+
+async def patient(request):
+    await began.wait()
+    return say(call("touch", path="a"))
+
+s.model = scripted(patient, "Done.")
+"""
+
+
+def test_a_question_from_the_background_never_takes_another_cells_input(kernel):
+    kernel.execute(SETUP + PATIENT)
+    kernel.execute("task = asyncio.create_task(s.run('go')); await asyncio.sleep(0.1)")
+    other = kernel.execute("began.set(); await asyncio.wait({task}, timeout=20); task.result().reason")
+    assert other.text.endswith("'suspended'")
+    assert facts(kernel)[:2] == [[], [A]]
+    mine = kernel.start("s.model = scripted(say(call('touch', path='b')), 'Done.')\n%agent go")
+    mine.finish(answers=["a"])  # a cell's own question is still put to it
+    assert facts(kernel)[0] == ["b"]
+
+
 def test_a_decision_for_another_session_is_told_where_to_go(notebook):
     notebook.execute("other = harness_nb.session('other'); other.model = s.model")
     cell = notebook.start("%agent --session other go", stdin=False).finish()
