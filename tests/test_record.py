@@ -8,8 +8,12 @@ import pytest
 from markdown_it import MarkdownIt
 from nbconvert import HTMLExporter
 
+from harness_nb.context.fates import Fate
 from harness_nb.events import (
     CallDelta,
+    ContextMeasured,
+    DecisionMade,
+    Fill,
     Notice,
     RunEnded,
     RunStarted,
@@ -19,10 +23,11 @@ from harness_nb.events import (
     ToolStarted,
     TurnStarted,
 )
+from harness_nb.jupyter.decision_card import Effect
 from harness_nb.jupyter.markdown import as_html as markdown
 from harness_nb.jupyter.record import as_html, as_markdown, as_text, bundle, stand_in
 from harness_nb.jupyter.view import HEADLINES, RunView
-from harness_nb.messages import Text, ToolCall, ToolResult, Usage
+from harness_nb.messages import Decision, Message, Summary, Text, ToolCall, ToolResult, Usage
 
 PAYLOADS = [
     "<script>top.x=1</script>",
@@ -44,7 +49,7 @@ ELEMENTS = {
     *("div", "span", "details", "summary", "strong", "em", "code", "pre", "p", "br", "hr", "a", "blockquote"),
     *("ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "h1", "h2", "h3", "h4", "h5", "h6"),
 }
-ATTRIBUTES = {"style", "href", "class", "start", "title", "cellpadding"}
+ATTRIBUTES = {"scope", "style", "href", "class", "start", "title", "cellpadding"}
 
 
 class Elements(HTMLParser):
@@ -65,9 +70,19 @@ class Elements(HTMLParser):
         self.words += data
 
 
-def told(*events, prompt="Why?", reason="done", detail=""):
-    """The view of a finished run of one turn that took no time."""
+def effect(what="result of look", kind="masked"):
+    """What a decision did: two messages kept, one changed."""
+    fates = [Fate(1, "m1", what, "kept", 10, 10), Fate(2, "m2", what, "kept", 20, 20)]
+    before, after = (
+        Fill({"system": 60, "results": size}, 1000, 200, "o200k_base", "red") for size in (600, 300)
+    )
+    return Effect((*fates, Fate(3, "m3", what, kind, 330, 30)), before, after, 1)
+
+
+def told(*events, prompt="Why?", reason="done", detail="", does=None):
+    """The view of a finished run of one turn that took no time; `does` is what its decisions do."""
     view = RunView(prompt, clock=lambda: 0.0)
+    view.effect_of = lambda _: does or effect()
     for event in (RunStarted("r1", "tiny", 50), TurnStarted(1), *events):
         view.take(event)
     view.take(RunEnded(reason, detail, 1, Usage(4530, 282)))
@@ -88,11 +103,18 @@ def everywhere(payload):
             *used(payload, f'{{"x": "{payload}"}}', payload),
             *used("f", payload, payload, error=True),
         ),
-        *(Notice(payload), TextDelta(payload)),
+        *(Notice(payload), decided(payload), TextDelta(payload)),
         prompt=payload,
         reason="error",
         detail=payload,
+        does=effect(payload),
     )
+
+
+def decided(words, why=""):
+    """A compaction with these words in its summary and its reason."""
+    summary = Message("user", (Summary(words, 2),))
+    return DecisionMade(Decision("compact", why or words, {"m3": (summary,)}, before=660, after=360, id="d1"))
 
 
 def test_the_record_tells_the_story_in_order_and_the_answer_comes_last():
@@ -123,6 +145,63 @@ def test_an_end_other_than_done_is_a_sentence_and_the_last_word(reason):
     for form in (Elements(as_html(view)).words, as_text(view)):
         assert view.ending in form
         assert form.index("So far") < form.index(view.ending)
+
+
+FORMS = (
+    lambda view: Elements(as_html(view)).words,
+    as_text,
+    lambda view: as_markdown(view).replace("\\", ""),
+)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_decision_is_told_in_every_form_with_its_numbers_its_table_and_how_to_undo_it(form):
+    words = form(
+        told(decided("It was page 7.", "The context was 83% full, so it was summarised."), TextDelta("Yes."))
+    )
+    parts = ("The context was 83% full, so it was summarised.", "660 → 360 tokens", "It was page 7.")
+    for part in (*parts, "2 messages as they were", "result of look", "masked", "330", "%context undo 1"):
+        assert part in words
+    assert words.index("83% full") < words.index("Yes.")
+
+
+def test_the_bars_say_their_numbers_and_keep_their_widths_without_a_style_sheet():
+    html = as_html(told(decided("It was page 7.")))
+    assert "width:75.0%;height:12px;background-color:rgb(224,163,62)" in html
+    assert "width:37.5%;height:12px;background-color:rgb(224,163,62)" in html
+    words = Elements(html).words
+    assert "82%, nearly full, 660 tokens" in words
+    assert "tool results 600 → 300" in words
+    assert "var(" not in html
+
+
+def test_what_a_person_did_is_one_quiet_line_and_a_card_taken_back_says_so():
+    undo = DecisionMade(Decision("you", "You took decision 1 back: It was full.", undoes="d1"))
+    view = told(decided("It was page 7.", "It was full."), undo)
+    words = Elements(as_html(view)).words
+    assert "It was full. You took this back." in words
+    assert "You took decision 1 back" in words
+    assert "%context undo" not in words
+
+
+def test_how_full_the_context_is_stands_beside_the_tokens_where_the_window_is_known():
+    measured = [
+        ContextMeasured(1, Fill({"user": 590}, window, window // 4, "x", "yellow")) for window in (1200, 0)
+    ]
+    known, unknown = (told(event, TextDelta("Yes.")) for event in measured)
+    for form in FORMS[:2]:
+        assert "282 out · context 66%, filling up" in form(known)
+        assert "context" not in form(unknown)
+
+
+def test_of_many_decisions_each_keeps_a_few_lines_and_the_record_stays_light():
+    many = Effect(
+        tuple(Fate(n, f"m{n}", "result of look", "masked" if n % 2 else "kept", 400, 40) for n in range(500))
+    )
+    decisions = [DecisionMade(Decision("mask", f"Full {n}.", {"m1": ()})) for n in range(30)]
+    view = told(*decisions, does=many)
+    assert "494 more lines not shown" in as_text(view)
+    assert len(as_html(view)) < 100_000
 
 
 def test_the_same_run_gives_the_same_bytes():

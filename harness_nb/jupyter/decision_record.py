@@ -18,8 +18,11 @@ FEWEST = 6
 """What each table may have, however many there are."""
 
 HEAD = ("message", "what", "now", "tokens before", "after")
-CELL = "padding:2px 12px 2px 0;text-align:left;vertical-align:top"
-NUMBER = "padding:2px 0 2px 12px;text-align:right;vertical-align:top;white-space:nowrap"
+CELL = "padding:2px 12px 2px 0;text-align:left"
+NUMBER = "padding:2px 0 2px 12px;text-align:right"
+FRAME = f"{ROW};margin:6px 0 10px 0;padding:8px 12px;border:{LINE};border-radius:6px"
+OPEN = 3
+"""Cards of a run that are in sight; earlier ones are folded."""
 BAR = "display:flex;flex:1 1 160px;height:12px;border-radius:3px;overflow:hidden;background-color:rgba(128,128,128,0.22)"
 
 
@@ -28,19 +31,20 @@ def share(cards: int) -> int:
     return max(FEWEST, ROWS // max(1, cards))
 
 
-def card_as_html(card: DecisionCard, at: str, rows: int, limit: int) -> str:
-    """Draw the card: all of it can be read without colours, styles or a click that does anything but unfold."""
-    lines = [f"<strong>{named(card.headline)}</strong> {escape(card.numbers)}"]
-    if card.state == "taken":
-        lines.append(named(card.keeps))
-    inside = f"<div>{' '.join(lines)}</div>{''.join(_bars(card))}"
+def card_as_html(card: DecisionCard, at: str, rows: int, limit: int, *, folded: bool = False) -> str:
+    """Draw the card, all of it readable without colours, styles or clicks; `folded` leaves one line of it in sight."""
+    line = f"<strong>{named(card.headline)}</strong> {escape(card.numbers)}"
+    said = named(card.keeps) if card.state == "taken" else ""
+    inside = "".join(_bars(card))
     if card.effect.fates:
         inside += fold("What happened to each message", _table(card, rows))
     if card.summary and card.state != "declined":
         inside += fold("The summary that the model reads instead", labelled("Its words", card.summary, limit))
     if commands := card.commands(at):
         inside += f'<div style="{FAINT};font-size:12px">{named(commands)}</div>'
-    return f'<div style="{ROW};margin:6px 0 10px 0;padding:8px 12px;border:{LINE};border-radius:6px">{inside}</div>'
+    if folded:
+        return fold(line, f'<div style="padding-left:14px">{said}{inside}</div>')
+    return f'<div style="{FRAME}"><div>{line} {said}</div>{inside}</div>'
 
 
 def _bars(card: DecisionCard) -> Iterator[str]:
@@ -79,7 +83,7 @@ def _table(card: DecisionCard, most: int) -> str:
         f'<th scope="col" style="{CELL if i < 3 else NUMBER}">{w}</th>' for i, w in enumerate(HEAD)
     )
     body = "".join(
-        f'<tr><td style="{CELL}">{row.numbers}</td><td style="{CELL};word-break:break-word">{escape(row.what)}</td>'
+        f'<tr style="vertical-align:top"><td style="{CELL}">{row.numbers}</td><td style="{CELL}">{escape(row.what)}</td>'
         f'<td style="{CELL}">{row.fate}</td>'
         f'<td style="{NUMBER}">{row.before:,}</td><td style="{NUMBER}">{row.after:,}</td></tr>'
         for row in rows
@@ -131,5 +135,6 @@ def card_as_markdown(
 
 
 def _line(card: DecisionCard) -> str:
-    shares = ", ".join(f"{name} {amount}" for name, amount, _ in card.bars)
-    return " ".join(part for part in (card.headline, card.numbers, shares and f"({shares})") if part)
+    shares = " → ".join(f"{fill.share:.0%}" for _, _, fill in card.bars if fill.window > 0)
+    known = f"{card.numbers.rstrip('.')}, {shares} of what can be used." if shares else card.numbers
+    return f"{card.headline} {known if card.numbers else ''}".rstrip()

@@ -14,7 +14,7 @@ from html import escape
 
 from harness_nb.jupyter.asking import Asking, waiting_as_text
 from harness_nb.jupyter.decision_card import DecisionCard
-from harness_nb.jupyter.decision_record import card_as_html, card_as_markdown, card_as_text, share
+from harness_nb.jupyter.decision_record import OPEN, card_as_html, card_as_markdown, card_as_text, share
 from harness_nb.jupyter.folds import FAINT, ROW, box, fold, label, labelled
 from harness_nb.jupyter.markdown import LINE, MONO
 from harness_nb.jupyter.prose import drawn
@@ -165,6 +165,7 @@ def _drawn(view: RunView) -> Iterator[str]:
     limit = max(SHORTEST, min(FOLDED, ALL_FOLDED // folds))
     said = [visible(s.text) for s in segments if isinstance(s, Words) and s.kind == "text"]
     prose = iter(drawn(said))
+    rows, cards = _rows(view), sum(isinstance(segment, DecisionCard) for segment in segments)
     for segment in segments:
         match segment:
             case Words(kind="text"):
@@ -182,7 +183,8 @@ def _drawn(view: RunView) -> Iterator[str]:
             case Note():
                 yield f'<div style="{ROW};padding-left:14px;{FAINT}">{named(clipped(visible(segment.text), limit))}</div>'
             case DecisionCard():
-                yield card_as_html(segment, view.at, _rows(view), limit)
+                cards -= 1
+                yield card_as_html(segment, view.at, rows, limit, folded=cards >= OPEN)
 
 
 def _call(use: ToolUse, limit: int) -> str:
