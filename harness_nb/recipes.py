@@ -16,6 +16,7 @@ from harness_nb.context.portion import portioned
 from harness_nb.context.relief import Ask, Measures, Relief, refitted
 from harness_nb.context.scratchpad import GUIDANCE, Scratchpad
 from harness_nb.context.search import searching_docs, searching_history
+from harness_nb.context.select import Selection
 from harness_nb.context.window import Window, window
 from harness_nb.messages import ToolCall, ToolResult
 from harness_nb.providers.fallback import falling_back
@@ -50,6 +51,16 @@ LOCAL_SMALL = " · local, small"
 
 SMALL = ("calc", "read_file")
 """Our tools that a small local model gets: each tool costs it a part of its few tokens."""
+
+
+PINNED = (
+    *("calc", "read_file", "list_files", "grep", "edit_file", "write_file", "read_output", "shell"),
+    *("run_python", "scratchpad_write", "scratchpad_list"),
+)
+"""Our tools that a model is told of however many there are; it finds the others by a search."""
+
+FEW = 10
+"""So many tools of the person's own are not hidden either: they were given in order to be used."""
 
 
 RETRIEVING = ("search_docs", "search_history")
@@ -161,8 +172,11 @@ def assistant(
     decides = permit.policy()
     kit.denied = hides(decides)
     small = core.name.endswith(LOCAL_SMALL)
-    box = Toolbox(_together(kit, tools, small=small))
-    account = _accounted(kit, core, room)
+    account, own = _accounted(kit, core, room), Toolbox(tools)
+    known = _together(kit, own, small=small)
+    native = bool(getattr(core, "searches_tools", False))
+    select = Selection(known, account, _pinned(known, own, small=small), native=native)
+    box = Toolbox(select.tools)
     again = anew if small else _read_again(kit.outputs, box)
     relief = kit.relief = Relief(account, unwatched, room.measures, again=again, ask=room.ask)
     asked = layered(core, measured(account, core.name), refitted(relief), *layers, retrying())
@@ -176,7 +190,7 @@ def assistant(
         labelled(from_outside(), kit.outputs.maker),
         unchanged,
     )
-    return Agent(asked, box, words, gates, prepare=(relief,))
+    return Agent(asked, box, words, gates, prepare=(select, relief))
 
 
 def _accounted(kit: Kit, model: Model, room: Room) -> Account:
@@ -221,8 +235,14 @@ def _made(model: str | Model | None) -> Model:
     return named(model) if model is None or isinstance(model, str) else model
 
 
-def _together(kit: Kit, tools: Iterable[Tool], *, small: bool) -> list[Tool]:
-    own = Toolbox(tools)
+def _pinned(known: Iterable[Tool], own: Toolbox, *, small: bool) -> set[str]:
+    """Name the tools that are never hidden: for a small model all, for it would not search."""
+    if small:
+        return {tool.name for tool in known}
+    return {*PINNED, *(tool.name for tool in own if len(own) <= FEW)}
+
+
+def _together(kit: Kit, own: Toolbox, *, small: bool) -> list[Tool]:
     names = {tool.name for tool in own}
     ours = (tool for tool in kit.tools if tool.name not in names and (tool.name in SMALL or not small))
     return [*ours, *own]

@@ -7,7 +7,7 @@ from harness_nb.errors import ProviderError, UsageError
 from harness_nb.events import ModelSwitched, RetryWaiting
 from harness_nb.messages import Transcript
 from harness_nb.providers.scripted import call, say, scripted
-from harness_nb.recipes import INSTRUCTIONS, Kit, Permit, Room, assistant
+from harness_nb.recipes import INSTRUCTIONS, PINNED, Kit, Permit, Room, assistant
 from harness_nb.safety.trust import FENCE
 from harness_nb.seams import Run
 from harness_nb.tools import tool
@@ -60,9 +60,34 @@ def test_a_tool_of_mine_replaces_one_of_ours_and_others_are_added():
         return ""
 
     agent = assistant(scripted(), [calc, mine])
-    assert [item.name for item in agent.tools][-2:] == ["calc", "mine"]
+    assert [item.name for item in agent.tools][-3:] == ["calc", "mine", "search_tools"]
     assert "shell" in {item.name for item in agent.tools}
     assert "Guess." in {item.spec.description for item in agent.tools}
+
+
+async def test_of_many_tools_it_is_told_of_ours_that_are_pinned_and_finds_mine_by_a_search():
+    def stub(number):
+        return tool(name=f"count_{number}", description="Count.")(lambda: "1")
+
+    model = scripted(say(call("search_tools", query="count_7")), say(call("count_7")), "Seven.")
+    outcome = await assistant(model, [stub(number) for number in range(50)]).run("hi")
+    told = [{spec.name for spec in request.tools} for request in model.requests]
+    assert {"calc", "shell", "search_tools"} <= told[0] <= {*PINNED, "search_tools"}
+    assert "count_7" in told[1]
+    assert (outcome.reason, outcome.text) == ("done", "Seven.")
+
+
+async def test_few_tools_of_mine_are_told_of_however_small_the_window_is():
+    @tool
+    def mine() -> str:
+        """Do mine."""
+        return ""
+
+    model = scripted("Yes.")
+    await assistant(model, [mine], room=Room(window=20_000)).run("hi")
+    told = {spec.name for spec in model.requests[0].tools}
+    assert {"mine", "search_tools"} <= told
+    assert "glob" not in told
 
 
 def test_its_words_are_the_same_each_time_and_mine_follow():

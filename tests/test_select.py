@@ -286,9 +286,11 @@ async def test_a_small_catalogue_is_looked_at_once_and_then_only_passed_on():
     assert (await selection(request, Run())).tools is first.tools
 
 
-async def test_a_second_tool_called_search_tools_is_one_clear_sentence():
-    with pytest.raises(Exception, match="Two tools are called `search_tools`: rename one"):
-        Desk("Done.", tools=[*many(), made("search_tools")])
+async def test_where_a_tool_of_yours_has_the_search_s_name_nothing_is_hidden():
+    desk = Desk("Done.", tools=[*ALL, made("search_tools", "Mine.")])
+    await desk.ask()
+    assert len(desk.told[0]) == 65
+    assert desk.model.requests[0].tools[-1].description == "Mine."
 
 
 @settings(deadline=None)

@@ -94,10 +94,10 @@ class Selection:
     ) -> None:
         own = tuple(tools)
         self.account = account
-        self.pinned = frozenset(pinned)
         self.most, self.share, self.native = most, share, native
-        self.hideable = tuple(item.spec for item in own if item.name not in self.pinned)
-        """What may be left out of a request, in its order."""
+        taken = any(item.name == NAME for item in own)
+        self.hideable = () if taken else tuple(item.spec for item in own if item.name not in pinned)
+        """What may be left out of a request, in its order; nothing where a tool of yours has the search's name."""
         described = tool(name=NAME, description=self._described(), effects={"read"})
         self.search = described(self._search)
         self.tools: tuple[Tool, ...] = (*own, self.search) if self.hideable else own
@@ -121,8 +121,8 @@ class Selection:
         """Decide what is sent; as long as tools and window are the same, what was decided holds."""
         usable = self.account.window.usable
         if self._plan is None or self._plan.tools is not tools or self._plan.usable != usable:
-            whole = tuple(spec for spec in tools if spec.name != NAME)
-            hidden = frozenset(spec.name for spec in whole if spec.name not in self.pinned)
+            whole = tuple(spec for spec in tools if spec != self.search.spec)
+            hidden = frozenset(spec.name for spec in self.hideable)
             small = self._small(whole, hidden, usable)
             first = whole if small else tuple(spec for spec in tools if spec.name not in hidden)
             self._plan = _Plan(tools, usable, small, first, hidden)
@@ -140,7 +140,7 @@ class Selection:
         if self._sent is None or self._sent[0] is not plan or self._sent[1] != loaded:
             by_name = {spec.name: spec for spec in plan.tools if spec.name in plan.hidden}
             came = tuple(by_name.pop(name) for name in loaded if name in by_name)
-            first = tuple(spec for spec in plan.first if not self.native or spec.name != NAME)
+            first = tuple(spec for spec in plan.first if not self.native or spec != self.search.spec)
             rest = (replace(spec, deferred=True) for spec in by_name.values()) if self.native else ()
             self._sent = plan, loaded, (*first, *came, *rest)
         return self._sent[2]
