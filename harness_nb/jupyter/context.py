@@ -217,7 +217,9 @@ class Context:
             self._wishes.append(measure)
             return None
         with self._session.at_rest() as (relief, agent, run):
-            request = Request(agent.instructions, run.transcript.live(), agent.tools.specs)
+            last = self.account.turns[-1:]  # of many tools, only those that the model was told of count
+            tools = last[0].specs if last else agent.tools.specs
+            request = Request(agent.instructions, run.transcript.live(), tools)
             return await measure(relief, request, run)
 
     def _decide(self, decision: Decision) -> Decision:

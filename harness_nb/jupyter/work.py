@@ -151,7 +151,8 @@ class Work:
 
     def _effect(self, decision: Decision) -> Effect:
         account = self._context.account
-        request = Request(self._agent.instructions, (), self._agent.tools.specs)
+        tools = account.turns[-1].specs if account.turns else self._agent.tools.specs
+        request = Request(self._agent.instructions, (), tools)
         return effect(self.run.transcript.entries, decision, account, request)
 
     def _clicked(self, click: dict[str, object]) -> str:
