@@ -6,7 +6,7 @@ from itertools import pairwise
 import anthropic
 import httpx2
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from wire.peer import KEY, STREAM, Peer
 from wire.speech import WIRES, ask, say, spoken, sse, vendor
 
@@ -261,6 +261,7 @@ PARTS = [
 ]
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.sampled_from(PARTS), max_size=5), max_size=4), st.sets(st.integers(0, 9)))
 async def test_no_reasoning_item_ever_stands_alone(said, hidden):
     transcript = Transcript([user("go")])

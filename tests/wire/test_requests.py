@@ -4,9 +4,9 @@ import json
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from wire.peer import Peer
-from wire.speech import WIRES, say, spoken
+from wire.speech import WIRES, ask, say, spoken, think
 
 from harness_nb.messages import (
     Decision,
@@ -273,6 +273,57 @@ def test_stale_thinking_read_on_is_what_it_is_read_at_once(steps, data):
         assert grown.messages() == Stale(transcript).messages()
 
 
+class Binding:
+    """Claude, as far as it binds thinking: each of its blocks goes back after exactly what stood before it, or not at all."""
+
+    def __init__(self):
+        self.peer, self.run = Peer("anthropic", cache=False), Run()
+        self.before = {}
+        self.run.append(user("go"))
+
+    async def turn(self):
+        number = len(self.peer.sent)
+        blocks = [think("hm", sign=f"S{number}"), ask("f", "{}", as_id=f"c{number}")]
+        self.peer.turns.append(spoken("anthropic", blocks, "calls"))
+        reply = await self.peer.model(Request("", self.run.transcript.live()), self.run)
+        sent = [(turn["role"], block) for turn in self.peer.sent[-1]["messages"] for block in turn["content"]]
+        for place, (_, block) in enumerate(sent):
+            assert block["type"] != "thinking" or sent[:place] == self.before[block["signature"]]
+        self.before[f"S{number}"] = sent
+        self.run.append(reply.message)
+        self.run.append(results((f"c{number}", "A" * number)))
+
+
+DECIDES = st.one_of(
+    st.tuples(st.just("turn"), st.just(0)),
+    st.tuples(st.sampled_from(["mask", "hide", "undo", "pin"]), st.integers(0, 9)),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(DECIDES, max_size=14))
+async def test_thinking_is_sent_after_what_it_was_thought_after_or_not_at_all(steps):
+    claude = Binding()
+    for step, number in [*steps, ("turn", 0)]:
+        record = claude.run.transcript
+        chosen = record.messages[number % len(record.messages)]
+        decided = [entry.id for entry in record.entries if isinstance(entry, Decision)] or ["none"]
+        short = tuple(ToolResult(r.call_id, (Text("[masked]"),)) for r in chosen.results)
+        stand_in = Message(chosen.role, short or (Text("[masked]"),))
+        match step:
+            case "turn" if record.live():
+                await claude.turn()
+            case "turn":
+                pass
+            case "mask" | "hide":
+                shown = (stand_in,) if step == "mask" else ()
+                claude.run.append(Decision("mask", "", {chosen.id: shown}))
+            case "undo":
+                claude.run.append(Decision("you", "", undoes=decided[number % len(decided)]))
+            case _:
+                claude.run.append(Decision("you", "", pins=(chosen.id,)))
+
+
 async def test_stale_thinking_is_not_sent():
     first, early, late = (
         user("big"),
@@ -404,8 +455,6 @@ async def test_a_tool_that_can_not_be_sent_is_left_out_with_a_notice(wire):
 
 @every_wire
 async def test_a_tool_is_called_back_by_its_own_name(wire):
-    from wire.speech import ask
-
     from harness_nb.providers.spelling import token
 
     spec = ToolSpec("server.größe", "Size.", {"type": "object"})
@@ -482,6 +531,7 @@ async def test_the_marks_stay_at_the_newest_turns_after_a_decision():
     assert "[masked]" in json.dumps(peer.sent[1])
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=12))
 async def test_a_mark_of_one_request_is_a_mark_of_the_next(sizes):
     peer, run = Peer("anthropic", [spoken("anthropic", [say("ok")])] * len(sizes)), Run()
