@@ -44,7 +44,7 @@ def test_parts_come_in_order_with_kind_age_and_what_is_new():
     assert [row.kind for row in rows] == ["user", *["assistant", "call", "result"] * 2]
     assert [row.age for row in rows] == [2, 1, 1, 1, 0, 0, 0]
     assert [row.cache for row in rows] == ["cached"] * 4 + ["new"] * 3
-    assert rows[3].what == "result of fetch n=0"
+    assert rows[3].what == "fetch n=0"
     assert rows[3].text.startswith("0 words")
     assert {row.fate for row in rows} == {"kept"}
 

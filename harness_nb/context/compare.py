@@ -53,9 +53,15 @@ class Difference:
 
 
 def compared(old: TurnRecord, new: TurnRecord, transcript: Transcript, counter: Counter) -> Difference:
-    """Compare the requests of two turns of one transcript, and say which decision between them broke the prefix."""
+    """Compare the requests of two turns of one transcript, and say which decision between them broke the prefix.
+
+    Tokens are corrected as those of the new turn's `fill` were.
+    """
     was, now = seen(old, transcript), seen(new, transcript)
-    found = difference(request(old, transcript), request(new, transcript), counter)
+    asked = request(new, transcript)
+    found = difference(request(old, transcript), asked, counter)
+    estimate = sum(_tokens(line, counter) for line in lines(asked))
+    found = replace(found, tokens=found.tokens * new.fill.total // estimate if estimate else 0)
     if not found.broke or not found.part.startswith("message "):
         return found
     decision = responsible(was, now)

@@ -51,6 +51,10 @@ Cache: TypeAlias = Literal["cached", "again", "new"]
 """`cached`: it begins the request as it began the one before, so a prompt cache may hold it; `again`: it was sent before, but stands behind a change; `new`: it was not in the request before."""
 
 
+PARAGRAPH = "\n\n"
+"""What ends the heading of a summary."""
+
+
 @dataclass(frozen=True, slots=True)
 class PartRow:
     """One part of a request, or of the record where the model no longer sees it.
@@ -212,7 +216,7 @@ def _described(
         case Thinking(text=text):
             return "thinking", _quoted(text) or "hidden by its vendor"
         case Summary(text, replaced):
-            return "summary", f"of {replaced:,} messages: {_quoted(text)}"
+            return "summary", f"of {replaced:,} messages: {_quoted(text.partition(PARAGRAPH)[2] or text)}"
         case Image(data, kind):
             return "image", f"{kind}, {len(data):,} bytes"
         case ToolCall():
@@ -220,7 +224,7 @@ def _described(
         case ToolResult(call_id=identity):
             call = calls.get(identity, ToolCall(identity, "a tool"))
             found: What = "retrieved" if call.name in retrieved else "result"
-            return found, f"{'error' if part.is_error else 'result'} of {called(call, 80)}"
+            return found, f"{'error of ' if part.is_error else ''}{called(call, 80)}"
         case Opaque(vendor):
             return "other", f"a block of {vendor}"
 
