@@ -56,7 +56,9 @@ def run(notebook: NotebookNode, *, offline: bool = True) -> NotebookNode:
             for name, value in os.environ.items()
             if not name.endswith("_API_KEY") and not name.startswith("HARNESS_NB_")
         }
-        environment |= {"PYTHONPATH": str(wall), "PYTHONHASHSEED": "0"}
+        # An empty cache: tokens are counted with the same vocabulary on every machine.
+        cache = {"TIKTOKEN_CACHE_DIR": str(Path(scratch, "vocabularies"))}
+        environment |= cache | {"PYTHONPATH": str(wall), "PYTHONHASHSEED": "0"}
         client = NotebookClient(
             notebook,
             timeout=120 if offline else 900,
