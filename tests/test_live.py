@@ -9,6 +9,9 @@ from nbclient import NotebookClient
 
 from harness_nb.events import (
     CallDelta,
+    ContextMeasured,
+    DecisionMade,
+    Fill,
     MessageAdded,
     Notice,
     RetryWaiting,
@@ -22,14 +25,22 @@ from harness_nb.events import (
     TurnRestarted,
     TurnStarted,
 )
+from harness_nb.jupyter.decision_card import Effect
 from harness_nb.jupyter.feed import Feed
 from harness_nb.jupyter.live import show_run
 from harness_nb.jupyter.terminal import TerminalRun
 from harness_nb.jupyter.view import RunView
-from harness_nb.messages import Text, ToolCall, ToolResult, Usage, assistant
+from harness_nb.messages import Decision, Text, ToolCall, ToolResult, Usage, assistant
 
 STARTED = RunStarted("r1", "tiny", 50)
 ADD = ToolCall("c1", "add", '{"a": 1}')
+MASKED = Decision("mask", "The context was 85% full, so 2 old tool results were masked.", {"m": ()}, id="d1")
+
+
+def measured(tokens, window=1000):
+    return ContextMeasured(1, Fill({"system": 10, "results": tokens}, window, 0, "o200k_base", "red"))
+
+
 EVENTS = st.sampled_from(
     [
         *(
@@ -42,6 +53,12 @@ EVENTS = st.sampled_from(
         *(MessageAdded(assistant("x", ADD)), ToolStarted(ADD), Notice("n"), RetryWaiting(1, 1, 2, "busy")),
         *(ToolFinished(ADD, ToolResult("c1", (Text("3"),)), 0.0), TurnRestarted("cut")),
         TurnEnded(1, Usage(1, 1, reasoning=1), "end"),
+        *(
+            measured(500),
+            measured(840),
+            DecisionMade(MASKED),
+            DecisionMade(Decision("you", "Back.", undoes="d1")),
+        ),
     ]
 )
 
@@ -104,6 +121,42 @@ def test_the_bytes_sent_grow_with_the_text_and_not_with_its_square():
         feed.hear(TextDelta("five."))
         sent += len(json.dumps(feed.changes()))
     assert sent < 1000 * 50
+
+
+def test_a_measure_is_one_small_message_that_moves_the_gauge_and_resends_nothing():
+    feed = followed()
+    feed.hear(TextDelta("Hello"))
+    feed.changes()
+    feed.hear(measured(840))
+    message = feed.changes()
+    assert message.keys() == {"head"}
+    gauge = message["head"]["gauge"]
+    assert (gauge["words"], gauge["state"]) == ("85%, nearly full", "red")
+    assert gauge["bar"] == [[0, 1.0], [2, 84.0]]
+    assert "850 of 1,000 tokens that a request can have" in gauge["told"]
+    feed.hear(measured(840))
+    assert feed.changes() == {}
+    assert len(json.dumps(message)) < 700
+
+
+def test_where_no_window_is_known_the_gauge_says_the_tokens_and_has_no_bar():
+    feed = followed()
+    feed.hear(measured(4802, window=0))
+    gauge = feed.whole()["head"]["gauge"]
+    assert (gauge["words"], gauge["bar"], gauge["state"]) == ("4,812 tokens", [], "unknown")
+
+
+def test_a_card_is_sent_once_and_taking_it_back_changes_that_card_alone():
+    feed = followed()
+    feed.view.effect_of = lambda _: Effect(number=1)
+    feed.hear(DecisionMade(MASKED))
+    card = feed.changes()["parts"]["0"]
+    assert (card["kind"], card["state"], card["id"]) == ("decision", "taken", "d1")
+    assert "%context undo 1" in card["commands"]
+    feed.hear(DecisionMade(Decision("you", "Back.", undoes="d1")))
+    parts = feed.changes()["parts"]
+    assert parts["0"].keys() == {"state", "headline", "commands"}
+    assert parts["1"]["text"] == "Back."
 
 
 def test_control_codes_do_not_reach_the_front_end():

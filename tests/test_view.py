@@ -7,7 +7,9 @@ from harness_nb.agent import NEVER_RAN, Agent, interrupted_text
 from harness_nb.errors import ProviderError
 from harness_nb.events import (
     CallDelta,
+    ContextMeasured,
     DecisionMade,
+    Fill,
     MessageAdded,
     ModelSwitched,
     Notice,
@@ -23,6 +25,7 @@ from harness_nb.events import (
     TurnRestarted,
     TurnStarted,
 )
+from harness_nb.jupyter.decision_card import DecisionCard, Effect
 from harness_nb.jupyter.segments import Note, ToolUse, Words
 from harness_nb.jupyter.view import HEADLINES, RunView
 from harness_nb.jupyter.words import arguments, clipped, one_line, pretty, size, took, visible, weight
@@ -315,3 +318,45 @@ def test_a_download_is_one_note_with_a_share_and_the_next_one_another():
         "Fetched it: 200 kB.",
         "Fetching that: 1 byte of 2 bytes.",
     ]
+
+
+# Decisions about the context
+
+MASK = Decision("mask", "The context was 85% full, so 2 old tool results were masked.", {"m1": (), "m2": ()})
+
+
+def filled(tokens, window=1000):
+    return Fill({"results": tokens}, window, 0, "o200k_base", "red")
+
+
+def test_the_gauge_is_what_was_measured_last_or_what_a_decision_made_of_it():
+    view = seen(STARTED, TurnStarted(1), ContextMeasured(1, filled(850)))
+    assert view.context == "context 85%, nearly full"
+    view.effect_of = lambda _: Effect(after=filled(400))
+    view.take(DecisionMade(MASK))
+    assert view.fill.total == 400
+
+
+def test_a_decision_that_changes_something_is_a_card_and_others_are_one_line():
+    pin = Decision("you", "You pinned message 3.", pins=("m3",))
+    loads = Decision("select", "`find` was loaded.", loads=("find",))
+    view = seen(STARTED, TurnStarted(1), *map(DecisionMade, (MASK, pin, loads)))
+    assert [type(segment) for segment in view.segments] == [DecisionCard, Note, Note]
+
+
+def test_a_turn_that_is_asked_again_keeps_the_decisions_that_were_taken_in_it():
+    view = seen(STARTED, TurnStarted(1), DecisionMade(MASK), TextDelta("Half"), TurnRestarted("cut"))
+    assert [type(segment) for segment in view.segments] == [DecisionCard, Note]
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_decision_that_is_asked_about_is_one_card_whatever_is_answered(taken):
+    view = seen(STARTED, TurnStarted(1))
+    card = view.propose(MASK)
+    assert view.doing == "waiting for you: Mask 2 old tool results?"
+    assert card.because == "The context was 85% full. Nothing has changed yet."
+    view.settle(card, taken=taken)
+    if taken:
+        view.take(DecisionMade(MASK))
+    assert [segment.state for segment in view.segments] == ["taken" if taken else "declined"]
+    assert ("You said no" in card.headline) is not taken

@@ -118,9 +118,13 @@ class Context:
         decision = decisions[which - 1]
         if decision.id not in holding:
             raise UsageError(f"Decision {which} was taken back already. {UNCHANGED}")
-        return self._decide(
-            Decision("you", f"You took decision {which} back: {decision.why}", undoes=decision.id)
+        again = next((n for n in numbers if decisions[n - 1].id == decision.undoes), 0)
+        why = f"so decision {again} holds again." if again else decision.why
+        undo = Decision(
+            "you", f"You took decision {which} back{',' if again else ':'} {why}", undoes=decision.id
         )
+        _spare_pinned(self.transcript, undo)
+        return self._decide(undo)
 
     def pin(self, number: int) -> Decision:
         """Keep a message word for word from now on, brought back if it was masked or summarised; with it its call or results."""
@@ -255,6 +259,18 @@ def _together(transcript: Transcript, message: Message) -> tuple[Message, ...]:
     if not wanted:
         return (message,)
     return tuple(m for m in transcript.messages if m is message or wanted & _call_ids(m))
+
+
+def _spare_pinned(transcript: Transcript, undo: Decision) -> None:
+    """Refuse to undo what keeps a message in sight that is pinned. Raises UsageError."""
+    after = Transcript([*transcript.entries, undo])
+    pinned = after.pinned()
+    slots = zip(transcript.shown(), after.shown(), strict=True)
+    for number, ((message, old), (_, new)) in enumerate(slots, 1):
+        if message.id in pinned and message in old and message not in new:
+            raise UsageError(
+                f"Message {number} is pinned, and this would mask or hide it: unpin it first. {UNCHANGED}"
+            )
 
 
 def _call_ids(message: Message) -> set[str]:

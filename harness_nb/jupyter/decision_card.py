@@ -84,7 +84,7 @@ class DecisionCard:
     def because(self) -> str:
         """Why it is asked, and that nothing has happened."""
         cause = visible(self.decision.why).partition(", so ")[0].rstrip(".")
-        return f"{cause}. {self.numbers} Nothing has changed yet."
+        return " ".join(part for part in (f"{cause}.", self.numbers, "Nothing has changed yet.") if part)
 
     @property
     def numbers(self) -> str:
