@@ -31,8 +31,9 @@ from harness_nb.messages import (
 from harness_nb.providers.anthropic_stream import VENDOR, Turn
 from harness_nb.providers.assembly import Assembly, guessed, reply
 from harness_nb.providers.clearing import BETA, Clearing
+from harness_nb.providers.past import Past
+from harness_nb.providers.searched import SEARCH
 from harness_nb.providers.spelling import (
-    Forms,
     WrittenTools,
     arguments,
     fields,
@@ -40,7 +41,6 @@ from harness_nb.providers.spelling import (
     token,
     wire_json,
 )
-from harness_nb.providers.stale import Stale
 from harness_nb.providers.wire import Wire
 from harness_nb.seams import Reply, Request, Run
 
@@ -51,7 +51,6 @@ Effort: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"]
 Form: TypeAlias = tuple[str, bytes]
 """A message on the wire: its role, and its blocks as JSON with commas between."""
 
-SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
 OLD = re.compile(r"claude-(\d|instant)|claude-[a-z]+-4(-[01])?(-\d{8})?$")
 """Models before 4.5, whose API clears and searches less."""
 
@@ -154,14 +153,8 @@ class Anthropic:
         return b"{%b}" % b",".join(parts)
 
     def _forms(self, request: Request, run: Run) -> list[Form]:
-        whole = cast("Forms[Form]", run.state.setdefault(self, Forms(form)))
-        bound = cast("Stale", run.state.setdefault((self, "stale"), Stale(run.transcript)))
-        if not (stale := bound.messages()):
-            return whole.of(request.messages)
-        bare = cast(
-            "Forms[Form]", run.state.setdefault((self, "bare"), Forms(lambda m: form(m, thinking=False)))
-        )
-        return [f for m in request.messages for f in (bare if m.id in stale else whole).of((m,))]
+        past = cast("Past[Form]", run.state.setdefault(self, Past(run.transcript, form, _unthinking)))
+        return past.forms(request.messages, {token(spec.name) for spec in request.tools})
 
     def _marked(self, blocks: bytes) -> bytes:
         return blocks[:-1] + MARK if self._cache else blocks
@@ -213,6 +206,10 @@ def form(message: Message, *, thinking: bool = True) -> Form:
     if isinstance(sent[-1], Text):
         sent[-1] = Text(sent[-1].text.rstrip())
     return "assistant", b",".join(_assistant_block(part) for part in sent)
+
+
+def _unthinking(message: Message) -> Form:
+    return form(message, thinking=False)
 
 
 def _is_sent(part: Part, *, thinking: bool) -> bool:

@@ -395,6 +395,19 @@ async def test_a_search_that_the_output_limit_cut_off_does_not_stay(stop, kept):
     assert len(reply.message.parts) == 2
 
 
+async def test_a_search_whose_tool_is_gone_does_not_go_back():
+    thought = Thinking("hm", "S1", "anthropic")
+    searches = (Opaque("anthropic", SEARCHED), Opaque("anthropic", FOUND))
+    said = assistant(*searches, thought, ToolCall("c1", "weather"))
+    entries = [user("go"), said, Message("tool", (ToolResult("c1", (Text("sun"),)),))]
+    peer, run = Peer("anthropic", [spoken("anthropic", [say("ok")])] * 3), Run(Transcript(entries))
+    for specs in (SPECS, SPECS[:1], SPECS):
+        await peer.model(Request("", run.transcript.live(), specs), run)
+    kinds = [[block["type"] for block in body["messages"][1]["content"]] for body in peer.sent]
+    whole = ["server_tool_use", "tool_search_tool_result", "thinking", "tool_use"]
+    assert kinds == [whole, ["tool_use"], whole]
+
+
 async def run_with_weather(wire, first):
     @tool
     def weather() -> str:

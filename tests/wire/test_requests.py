@@ -22,7 +22,7 @@ from harness_nb.messages import (
     assistant,
     user,
 )
-from harness_nb.providers.stale import Stale
+from harness_nb.providers.past import Stale
 from harness_nb.results import as_content
 from harness_nb.seams import Request, Run, ToolSpec
 from harness_nb.tools import tool
