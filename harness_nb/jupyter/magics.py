@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TypedDict
 
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, no_var_expand
@@ -107,8 +108,7 @@ class AgentMagics(Magics):
     def _instructions_so_far(self) -> str:
         return defaults.instructions
 
-    @observe("model", "turns", "instructions", "mode", "rules", "patience")
-    @observe("context_window", "context_yellow", "context_red", "ask_context")
+    @observe(*(field.name for field in fields(defaults)))
     def _changed(self, change: dict[str, object]) -> None:
         setattr(defaults, str(change["name"]), change["new"])
 
