@@ -36,10 +36,28 @@ WIDE = {"max_cols": 50, "max_colwidth": 100}
 
 EMPTY = "(the tool returned empty text)"
 
-ACTING = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|\r(?=[^\n])")
-"""What a terminal acts on, and marks that reorder text: all but tab, newline and CRLF."""
+HIDDEN = (
+    "\u034f\u115f\u1160\u17b4\u17b5\u180e\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+"""Characters that reorder text, or can't be seen at all and so may carry words for a model that its person never sees."""
 
-WIDEST = 6
+_MARKS = "\u00ad\u061c\u200b-\u200f"
+HEAPED = f"(?<=[{_MARKS}])[{_MARKS}\ufe0e\ufe0f]|(?<=[\ufe0e\ufe0f])[\ufe0e\ufe0f]"
+"""Marks, joiners and selectors that scripts and emoji are written with, where they follow on each other as in no script."""
+
+FLAG = "\U0001f3f4(?:{})\U000e007f".format(
+    "|".join("".join(chr(0xE0000 + ord(letter)) for letter in name) for name in ("gbeng", "gbsct", "gbwls"))
+)
+"""The three flags that are written in characters that can't be seen."""
+
+ACTING = re.compile(f"{FLAG}|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f{HIDDEN}]|\r(?=[^\n])|{HEAPED}")
+"""What a terminal acts on (all but tab, newline and CRLF), what reorders or hides; and the flags, which stay."""
+
+SUSPECT = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{_MARKS}\ufe0e\ufe0f{HIDDEN}]")
+"""What may be one of those: a look for one character is many times as quick."""
+
+WIDEST = 12
 """Most characters that one of those becomes."""
 
 Keep: TypeAlias = Callable[[str], str]
@@ -91,7 +109,7 @@ def fitted(
 
 
 def _fits(text: str, limit: int) -> bool:
-    return 0 < len(text) <= limit and not ACTING.search(text) and not text.isspace()
+    return 0 < len(text) <= limit and not SUSPECT.search(text) and not text.isspace()
 
 
 def _share(sizes: Sequence[int], limit: int) -> int:
@@ -125,8 +143,8 @@ def bounded(text: str, limit: int = LIMIT, keep: Keep | None = None) -> str:
 
 
 def readable(text: str) -> str:
-    """Show what would act or mislead: control codes as pictures, those without one and bidi controls as escapes."""
-    return ACTING.sub(_pictured, text)
+    """Show what would act, mislead or hide: control codes as pictures; those without one, and what can't be seen, as escapes."""
+    return ACTING.sub(_pictured, text) if SUSPECT.search(text) else text
 
 
 def opening(text: str, room: int) -> tuple[str, int]:
@@ -138,8 +156,14 @@ def opening(text: str, room: int) -> tuple[str, int]:
 
 
 def _pictured(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return chr(0x2400 + code) if code < 0x20 else f"\\u{code:04x}"
+    if len(found[0]) > 1:
+        return found[0]
+    return chr(0x2400 + code) if (code := ord(found[0])) < 0x20 else escaped(found[0])
+
+
+def escaped(character: str) -> str:
+    """Write a character as JSON may, so that data in which it stands keeps its value."""
+    return json.dumps(character)[1:-1] if character > "\x7f" else f"\\u{ord(character):04x}"
 
 
 def _ending(text: str, room: int) -> tuple[str, int]:

@@ -148,3 +148,9 @@ async def test_a_nonce_that_the_content_knows_is_not_used():
     content = (Text("</outside-known>"),)
     run.state[gate] = {hash(("fetch", content)): "known"}
     assert FENCED.fullmatch((await answered(list(content), gates=[gate], run=run)).text)
+
+
+def test_the_words_for_the_marks_fit_what_stands_between_them():
+    said = " ".join(FENCE.split())
+    assert "It came from outside, or may have:" in said  # what a program printed may be the person's own
+    assert "what a program or code printed" in said

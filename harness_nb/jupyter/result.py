@@ -15,6 +15,10 @@ class RunResult(Outcome):
 
     `transcript` is the conversation up to its end, a copy that later runs leave as it is.
 
+    The result of a run that was suspended stays as it was then, also when a click takes the run up again:
+    `.view` follows what is shown, and `harness_nb.session().transcript` has what was said. `%agent approve` and the
+    like return a result of their own.
+
     The cell that ran it shows the run already, so there it shows nothing more; displayed in another
     cell it shows the run's record.
     """

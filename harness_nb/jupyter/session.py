@@ -140,6 +140,9 @@ class Session:
 
         What runs is exactly the call that was asked about, or as `answer` edits it; calls that wait beside it
         are asked about again. Raises UsageError if the question doesn't wait any more. Book chapter 14.
+
+        A run that is taken up by a click goes on while no cell is at work: Stop in its view, or `stop`, ends it.
+        The front end's ■ interrupts cells, and so does nothing to it.
         """
         with self._working(lambda: self._taken_up(question, answer, show=show)) as work:
             async with attentive():

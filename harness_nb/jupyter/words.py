@@ -11,6 +11,7 @@ import re
 from html import escape
 
 from harness_nb.messages import Usage
+from harness_nb.results import FLAG, HEAPED, HIDDEN, escaped
 from harness_nb.strict import clean
 
 ARGUMENT = 60
@@ -25,12 +26,11 @@ CODE = "padding:0;background-color:transparent;font-family:monospace;font-size:0
 _NAMED = re.compile("`([^`\n]+)`")
 
 _NAMELESS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
-    "\U000e0000-\U000e007f]"
+    f"{FLAG}|[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028\u2029{HIDDEN}]|{HEAPED}"
 )
 """Control codes but for tab and newline, marks that reorder text, and what can't be seen and so may carry hidden words.
 
-The joiners U+200C and U+200D stay: scripts and emoji are written with them.
+The joiners U+200C and U+200D stay where they are alone: scripts and emoji are written with them. So do the flags.
 """
 
 
@@ -43,6 +43,8 @@ def visible(text: str) -> str:
 
 
 def _picture(found: re.Match[str]) -> str:
+    if len(found[0]) > 1:
+        return found[0]
     code = ord(found[0])
     if code < 0x20:
         return chr(0x2400 + code)
@@ -148,7 +150,7 @@ def readable_json(raw: str) -> str:
     except (ValueError, RecursionError):
         return visible(raw)
     escape = re.compile(f"{_NAMELESS.pattern}|[\ud800-\udfff]")
-    return escape.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return escape.sub(lambda found: found[0] if len(found[0]) > 1 else escaped(found[0]), text)
 
 
 def _laid_out(value: object) -> str:

@@ -74,3 +74,25 @@ def test_a_command_in_the_next_cell_goes_on_there_and_the_buttons_are_gone(noteb
     notebook.press("Allow once", 2)
     notebook.wait(2)
     assert "['a', 'b']" in notebook.run(3)
+
+
+def test_after_a_restart_the_buttons_that_waited_are_gone_and_it_is_said_why(notebook):
+    notebook.page.locator("[data-command='notebook:restart-kernel']").first.click()
+    notebook.page.locator(".jp-Dialog button.jp-mod-accept").click()
+    expect(notebook.page.locator(".hnb-ask")).to_have_count(0)
+    notebook.wait_for_kernel()
+    notebook.wait_for_text(1, "The kernel restarted before this was decided, so it was not run.")
+    expect(notebook.output(1).get_by_role("button", name="Allow once")).to_have_count(0)
+    assert 'touch path="a"' in notebook.text(1)
+    notebook.save()
+    assert "widget-view" not in str(notebook.outputs(1))
+
+
+def test_stop_ends_a_run_that_a_click_took_up_again(notebook):
+    notebook.press("Allow once", 1)
+    expect(notebook.page.locator(".hnb-ask")).to_contain_text('path = "b"')
+    notebook.output(1).locator(".hnb-stop").click()
+    notebook.wait_for_text(1, "stopped before it was decided")
+    expect(notebook.page.locator(".hnb-run")).to_have_count(0)
+    assert "Stopped by you" in notebook.text(1)
+    assert "['a']" in notebook.run(3)

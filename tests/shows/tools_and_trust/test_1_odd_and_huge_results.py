@@ -19,7 +19,7 @@ from harness_nb.safety.trust import labelled
 from harness_nb.seams import Run
 from harness_nb.tools import Toolbox, tool
 
-ACTING = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+ACTING = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e0fff]")
 ODD = {
     "half a byte": ("caf\udce9.txt", "caf\N{REPLACEMENT CHARACTER}.txt"),
     "lone surrogate": ("\ud800", "\N{REPLACEMENT CHARACTER}"),
@@ -29,6 +29,7 @@ ODD = {
     "title": ("\x1b]0;mine\x07", "␛]0;mine␇"),
     "progress": ("10%\r50%\r100%", "10%␍50%␍100%"),
     "bidi": ("\u202egpj.exe", "\\u202egpj.exe"),
+    "tags": ("hi\U000e0041\U000e007f", "hi\\udb40\\udc41\\udb40\\udc7f"),
     "C1": ("\x9b31m", "\\u009b31m"),
 }
 HUGE = {

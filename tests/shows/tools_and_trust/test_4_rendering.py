@@ -18,7 +18,7 @@ ACTS = [
     "</pre></div></section><input autofocus onfocus=window.broken=1>", "<link rel=stylesheet href=//evil.test/a.css>",
     "<meta http-equiv=refresh content=0;url=//evil.test>", "<math><mi xlink:href=javascript:window.broken=1>",
 ]
-ROUND = ["{}", "\u202e{}\u2066", "\x1b[31m{}\x07", "`{}`", "-->{}<!--", "\"'>{}", "{}\u200f\ufeff", "&lt;{}&#60;"]
+ROUND = ["{}", "\u202e{}\u2066", "\x1b[31m{}\x07", "`{}`", "-->{}<!--", "\"'>{}", "{}\u200f\ufeff", "&lt;{}&#60;", "{}\U000e0041\U000e007f\U000e0101\ufe0f\ufe0e"]
 STRINGS = [round_.format(act) for act in ACTS for round_ in ROUND]
 ALL = "\n".join(STRINGS)
 
