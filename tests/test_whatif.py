@@ -3,42 +3,11 @@
 import copy
 
 import pytest
+from played import WINDOW, played
 
-from harness_nb.context.account import Account, TurnRecord
-from harness_nb.context.count import counting
-from harness_nb.context.turns import request, rows, turns_of
+from harness_nb.context.turns import rows, turns_of
 from harness_nb.context.whatif import what_if
-from harness_nb.context.window import Window
 from harness_nb.errors import UsageError
-from harness_nb.messages import Message, Text, ToolCall, ToolResult, Transcript, Usage, assistant, user
-
-WINDOW = Window(20_000, 4_000, source="configuration")
-
-
-def played(turns=8, size=2_000):
-    """A session whose every turn fetches a large result, and its account, anchored on the provider's counts."""
-    account, transcript = Account(WINDOW, counting("characters")), Transcript([user("Fetch all of them.")])
-    for number in range(turns):
-        entries = len(transcript)
-        asked = TurnRecord(
-            "r", number, entries, "Be brief.", (), account.fill(_asked(transcript)), Usage(), "m", ""
-        )
-        usage = Usage(asked.fill.total + 100, 20, asked.fill.total // 2)
-        account.anchor(_asked(transcript), usage)
-        reply = assistant(ToolCall(f"c{number}", "fetch", f'{{"n": {number}}}'))
-        account.turns.append(
-            TurnRecord("r", number, entries, "Be brief.", (), asked.fill, usage, "m", reply.id)
-        )
-        transcript.append(reply)
-        transcript.append(
-            Message("tool", (ToolResult(f"c{number}", (Text(f"{number} " + "words " * size),)),))
-        )
-    return account, transcript
-
-
-def _asked(transcript):
-    record = TurnRecord("", 0, len(transcript), "Be brief.", (), None, Usage(), "", "")
-    return request(record, transcript)
 
 
 def state(account, transcript):

@@ -64,7 +64,9 @@ def compared(old: TurnRecord, new: TurnRecord, transcript: Transcript, counter: 
     found = replace(found, tokens=found.tokens * new.fill.total // estimate if estimate else 0)
     if not found.broke or not found.part.startswith("message "):
         return found
-    decision = responsible(was, now)
+    number, decision = responsible(was, now)
+    if number:
+        found = replace(found, part=f"message {number:,} ({transcript.messages[number - 1].role})")
     why = f"{found.part[0].upper()}{found.part[1:]} {_by(decision)}"
     return replace(found, why=why, decision=decision)
 
@@ -93,20 +95,24 @@ def difference(old: Request, new: Request, counter: Counter) -> Difference:
     return Difference(same, before, after, tokens, whole, part, why, *_excerpts(*texts))
 
 
-def responsible(was: Transcript, now: Transcript) -> Decision | None:
-    """Find the decision that changed the first message that is shown otherwise now than it was; None if none did."""
+def responsible(was: Transcript, now: Transcript) -> tuple[int, Decision | None]:
+    """Find the first message that is shown otherwise now than it was, by its number in the record, and the decision that did it.
+
+    The number is 0 and the decision None where there is none.
+    """
     before = dict(_shown(was))
     new = now.entries[len(was) :]
     decisions = {entry.id: entry for entry in now.entries if isinstance(entry, Decision)}
-    for identity, shown in _shown(now):
+    for number, (identity, shown) in enumerate(_shown(now), 1):
         if identity not in before or before[identity] == shown:
             continue
         for entry in reversed(new):
             if isinstance(entry, Decision):
                 undone = decisions.get(entry.undoes)
                 if identity in entry.changes or (undone is not None and identity in undone.changes):
-                    return entry
-    return None
+                    return number, entry
+        return number, None
+    return 0, None
 
 
 def _shown(transcript: Transcript) -> list[tuple[str, tuple[Message, ...]]]:

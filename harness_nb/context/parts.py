@@ -72,6 +72,8 @@ class PartRow:
     cache: Cache
     fate: Kind
     line: Line
+    message: int = 0
+    """The number of the message in the record, from 1; 0 for the system prompt and the tools."""
     place: int = -1
     """Which part of its message it is; -1 for all of the line."""
 
@@ -88,6 +90,7 @@ class _Fate:
     """Where a shown message comes from, and how old that is."""
 
     recorded: Message
+    number: int
     age: int
     decision: Decision | None
     pinned: bool
@@ -123,7 +126,9 @@ def parts(
         age = turn - 1 if not isinstance(line.of, Message) else fate.age if fate else 0
         for place, kind, what, tokens in _of(line, counter, calls, retrieved):
             became = _became(line, place, fate)
-            found.append(PartRow(len(found) + 1, kind, what, tokens, 0.0, age, cache, became, line, place))
+            message = fate.number if fate else 0
+            row = PartRow(len(found) + 1, kind, what, tokens, 0.0, age, cache, became, line, message, place)
+            found.append(row)
     return _scaled(found, record.fill.total)
 
 
@@ -140,7 +145,9 @@ def out_of_sight(record: TurnRecord, transcript: Transcript, counter: Counter) -
         fate: Kind = "summarised" if decision is not None and _sums_up(decision) else "dropped"
         line = Line("message", f"message {number:,} ({message.role})", message)
         for place, kind, what, tokens in _of(line, counter, calls, ()):
-            row = PartRow(len(found) + 1, kind, what, tokens, 0.0, ages[message.id], "new", fate, line, place)
+            row = PartRow(
+                len(found) + 1, kind, what, tokens, 0.0, ages[message.id], "new", fate, line, number, place
+            )
             found.append(row)
     return found
 
@@ -249,8 +256,8 @@ def _origins(then: Transcript) -> dict[str, _Fate]:
     """Find for each message that is shown what was recorded in its place, by the id of what is shown."""
     ages, by, pinned = _ages(then), _decided(then), then.pinned()
     return {
-        one.id: _Fate(message, ages[message.id], by.get(message.id), message.id in pinned)
-        for message, shown in then.shown()
+        one.id: _Fate(message, number, ages[message.id], by.get(message.id), message.id in pinned)
+        for number, (message, shown) in enumerate(then.shown(), 1)
         for one in shown
     }
 

@@ -20,7 +20,7 @@ from harness_nb.jupyter.words import counted
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLUMNS = 48
+COLUMNS = 40
 """Most bars side by side; of more turns each bar is the fullest of a few."""
 
 HEIGHT = 88
@@ -74,6 +74,7 @@ def _bar(fill: Fill, which: tuple[int, int, int], top: int) -> str:
     parts = "".join(
         f'<div style="flex:{size} 0 0px;background-color:{GROUPS[group].colour}"></div>'
         for group, size, _ in reversed(pieces(fill))
+        if size * HEIGHT * 2 >= top  # what is under half a pixel isn't seen
     )
     name = f"Turn {first}" if first == last else f"Turns {first} to {last}, the fullest is {shown}"
     return (

@@ -33,16 +33,17 @@ class Inspection:
     @classmethod
     def of(cls, session: Session) -> Inspection:
         """Look at a session: live, finished, or with a transcript that was loaded."""
+        return cls._of(session, session.transcript)
+
+    @classmethod
+    def _of(cls, session: Session, transcript: Transcript) -> Inspection:
         account = session.account or Account(Window(), counter())
-        return cls(session.name, session.transcript, turns_of(session.transcript, account), account)
+        return cls(session.name, transcript, turns_of(transcript, account), account)
 
     def fresh(self, session: Session) -> Inspection:
-        """Return what there is by now; this one where nothing has happened since."""
-        now = len(self.turns) + sum(
-            1 for entry in session.transcript.entries[self.turns[-1].entries + 1 :] if _is_reply(entry)
-        )
-        same = session.transcript is self.transcript and now == len(self.turns)
-        return self if same else Inspection.of(session)
+        """Return what there is by now of the same conversation; this one where nothing has happened since."""
+        since = self.transcript.entries[self.turns[-1].entries + 1 :]
+        return Inspection._of(session, self.transcript) if any(map(_is_reply, since)) else self
 
     def parts(self, turn: int) -> list[PartRow]:
         """List the parts of a turn's request, in order."""

@@ -110,7 +110,7 @@ export default () => {
     const button = body.querySelector(`.hnb-open[data-part="${part}"]`);
     if (!button || button.getAttribute("aria-expanded") === "true") return;
     button.setAttribute("aria-expanded", "true");
-    const cell = make("td", { colSpan: 6 });
+    const cell = make("td", { colSpan: 7 });
     cell.innerHTML = html;
     button.closest("tr").after(make("tr", { className: "hnb-opened" }, cell));
   }

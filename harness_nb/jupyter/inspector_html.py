@@ -16,7 +16,7 @@ from harness_nb.jupyter.folds import BOX, FAINT, SUMMARY, fold
 from harness_nb.jupyter.gauge import full, told
 from harness_nb.jupyter.inspection import Inspection
 from harness_nb.jupyter.tables import CELL, NUMBER
-from harness_nb.jupyter.words import clipped, counted, named, visible, weight
+from harness_nb.jupyter.words import clipped, counted, named, one_line, visible, weight
 from harness_nb.messages import Decision
 
 NOTHING = "This session has had no turn yet, so there is nothing to look at: ask `%agent` something first."
@@ -93,6 +93,7 @@ def _of_usable(look: Inspection, turn: int) -> str:
 AFTER = "padding:2px 12px 2px 16px;text-align:left;vertical-align:top;border:0"
 BAR = "display:inline-block;height:8px;margin-right:6px;border-radius:2px;background-color:rgb(124,138,165)"
 HEAD = (
+    ("message", CELL),
     ("part", CELL),
     ("tokens", NUMBER),
     ("share", NUMBER),
@@ -115,7 +116,7 @@ def part_table(rows: Sequence[PartRow], openable: int = 0) -> str:
 
 
 def _part(row: PartRow, openable: int) -> str:
-    name = f"<strong>{KINDS[row.kind]}</strong> {shown(row.what, 120)}"
+    name = f"<strong>{KINDS[row.kind]}</strong> {escape(one_line(visible(row.what), 120))}"
     if openable:
         what = f'<details><summary style="{SUMMARY}">{name}</summary>{part_box(row, openable)}</details>'
     else:
@@ -124,7 +125,7 @@ def _part(row: PartRow, openable: int) -> str:
     share = f"{row.share:.1%}" if row.share else ""
     cache = CACHED[row.cache] if row.share else ""
     return (
-        f'<tr style="background-color:transparent"><td style="{CELL};width:50%;min-width:140px;overflow-wrap:anywhere">{what}</td>'
+        f'<tr style="background-color:transparent"><td style="{CELL}">{row.message or ""}</td><td style="{CELL};width:50%;min-width:140px;overflow-wrap:anywhere">{what}</td>'
         f'<td style="{NUMBER}">{row.tokens:,}</td><td style="{NUMBER}">{bar}{share}</td><td style="{NUMBER}">{row.age:,}</td>'
         f'<td style="{AFTER}">{cache}</td><td style="{CELL}">{row.fate}</td></tr>'
     )

@@ -27,11 +27,11 @@ from harness_nb.jupyter.inspector_html import (
 from harness_nb.jupyter.tables import Table, literal
 from harness_nb.jupyter.words import clipped, counted, visible
 
-PARTS = 14
+PARTS = 12
 """Parts of the newest turn that are kept, the largest ones."""
-PART, REQUEST = 500, 4_000
+PART, REQUEST = 400, 4_000
 """Most characters of one part and of the request that are kept."""
-TURNS = 30
+TURNS = 24
 """Turns whose numbers are kept, the newest."""
 MEASURES: tuple[tuple[str, Literal["mask", "compact"]], ...] = (
     ("all old results were masked", "mask"),
@@ -111,18 +111,18 @@ def _sections(look: Inspection) -> list[str | Table]:
     rows, left_out = largest(look.parts(turn), PARTS)
     cells = [
         (
-            *(KINDS[row.kind], visible(row.what)),
+            *(str(row.message or ""), KINDS[row.kind], visible(row.what)),
             *(f"{row.tokens:,}", f"{row.share:.1%}", f"{row.age:,}", CACHED[row.cache], row.fate),
         )
         for row in rows
     ]
-    head = ("kind", "what", "tokens", "share", "age", "cache", "fate")
+    head = ("message", "kind", "what", "tokens", "share", "age", "cache", "fate")
     caption = f"Parts of turn {turn:,}'s request, the largest first."
     if left_out:
         caption += f" {left_out}"
     return [
         f"{headline(look, turn)} · session {visible(clipped(look.name, 60))}",
-        Table(caption, head, cells, words=2),
+        Table(caption, head, cells, words=3),
         "\n".join(changes(look, turn)),
         "\n".join(_what_if(look, turn)),
         table(look.turns, TURNS),
