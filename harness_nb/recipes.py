@@ -31,7 +31,7 @@ from harness_nb.safety.rulefile import permissions
 from harness_nb.safety.sandbox import best
 from harness_nb.safety.spill import Outputs, spilled
 from harness_nb.safety.trust import FENCE, from_outside, labelled
-from harness_nb.seams import Call, Model, ToolSpec, layered
+from harness_nb.seams import Call, Model, Prepare, Request, Run, ToolSpec, layered
 from harness_nb.toolkit.calc import calc
 from harness_nb.toolkit.data import data
 from harness_nb.toolkit.edits import editing
@@ -69,6 +69,9 @@ RETRIEVING = ("search_docs", "search_history")
 NOTES = ".harness_nb/notes"
 """Where the agent's notes are, a folder for each session, below the workspace."""
 UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
+
+SOONER = 0.9
+"""The part of our own red line at which the provider begins to clear."""
 
 KEPT = re.compile(r'read_output\(id="(out-[1-9][0-9]{0,8})"')
 
@@ -178,7 +181,8 @@ def assistant(
     select = Selection(known, account, _pinned(known, own, small=small), native=native)
     box = Toolbox(select.tools)
     again = anew if small else _read_again(kit.outputs, box)
-    relief = kit.relief = Relief(account, unwatched, room.measures, again=again, ask=room.ask)
+    clears = bool(getattr(core, "offers_clearing", False))
+    relief = kit.relief = Relief(account, unwatched, room.measures, again=again, ask=room.ask, clears=clears)
     asked = layered(core, measured(account, core.name), refitted(relief), *layers, retrying())
     notes = "" if small else f"\n{GUIDANCE}"
     words = f"{INSTRUCTIONS}\n{FENCE}{notes}\n\n{instructions.strip()}".strip()
@@ -190,7 +194,8 @@ def assistant(
         labelled(from_outside(), kit.outputs.maker),
         unchanged,
     )
-    return Agent(asked, box, words, gates, prepare=(select, relief))
+    steps = (select, relief, *((_clearing(core, account),) if clears else ()))
+    return Agent(asked, box, words, gates, prepare=steps)
 
 
 def _accounted(kit: Kit, model: Model, room: Room) -> Account:
@@ -202,7 +207,10 @@ def _accounted(kit: Kit, model: Model, room: Room) -> Account:
     counts = counting("characters") if told == 0 else counter(model.name)
 
     def found() -> Window:
-        return window(model.name, room.window, told or 0) if room.window or told != 0 else Window()
+        if told == 0 and not room.window:
+            return Window()
+        hint = 0 if room.window else told or getattr(model, "served_window", int)()
+        return window(model.name, room.window, hint)
 
     account = kit.account
     if account is None or (account.yellow, account.red) != (room.yellow, room.red):
@@ -213,6 +221,20 @@ def _accounted(kit: Kit, model: Model, room: Room) -> Account:
         account.change(found, counts)
     kit.counted = model.name, room.window
     return account
+
+
+def _clearing(model: Model, account: Account) -> Prepare:
+    """Have the provider clear old results on its own side a little before we would mask them here."""
+
+    def step(request: Request, run: Run) -> Request:
+        usable = account.window.usable
+        if usable and not getattr(model, "clears", False):
+            from harness_nb.providers.clearing import Clearing
+
+            model.clearing = Clearing(int(SOONER * account.red * usable), least=usable // 10)  # type: ignore[attr-defined]
+        return request
+
+    return step
 
 
 def _read_again(outputs: Outputs, box: Toolbox) -> Again:

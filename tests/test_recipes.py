@@ -200,3 +200,16 @@ async def test_what_was_masked_or_said_long_ago_is_found_by_searching_the_histor
     await assistant(scripted("I like the quince tree.", *["Yes."]), kit=kit).run("Which?", Run(transcript))
     outcome = await assistant(scripted(*ask), kit=kit).run("Which tree was it?", Run(transcript))
     assert "quince tree" in outcome.transcript.messages[-2].results[0].text
+
+
+async def test_a_provider_that_clears_old_results_itself_is_told_when_to():
+    class Clearer:
+        name, window, offers_clearing, clears, clearing = "c", 100_000, True, False, None
+
+        async def __call__(self, request, run):
+            return say("Hello.")
+
+    model = Clearer()
+    outcome = await assistant(model).run("hi")
+    assert outcome.reason == "done"
+    assert model.clearing.trigger == int(0.9 * 0.8 * (100_000 - 8_192))

@@ -175,6 +175,14 @@ async def test_where_the_provider_clears_by_itself_nothing_is_masked_here_until_
     assert desk.decisions == []
 
 
+async def test_what_the_provider_has_not_brought_below_red_in_one_request_is_summarised_in_the_next():
+    desk = Desk(*looks(19, size=20), "Found.", clears=True)
+    await desk.ask()
+    red = [turn.fill.state for turn in desk.account.turns].index("red")
+    assert [decision.by for decision in desk.decisions] == ["compact"]
+    assert desk.account.turns[red + 1].fill.state == "green"
+
+
 async def test_too_large_for_the_provider_room_is_made_once_and_the_window_learnt():
     fault = ProviderError("prompt is too long", overflow=True, window=2_600)
     desk = Desk(*looks(6), fault, "Found.", size=400_000, measures=Measures(least=0.1))

@@ -91,6 +91,7 @@ class Relief:
         self._ask = ask
         self._clears = clears
         self._given_up_at = 0
+        self._left_to_provider = False
 
     async def __call__(self, request: Request, run: Run) -> Request:
         """Make the request fit, and return it. Raises RunStop where that can't be done."""
@@ -101,7 +102,7 @@ class Relief:
         if now.fill.state == "red":
             await self._relieve(now)
         else:
-            self._given_up_at = 0
+            self._given_up_at, self._left_to_provider = 0, False
         return now.request
 
     async def mask(self, request: Request, run: Run) -> Decision | None:
@@ -125,13 +126,16 @@ class Relief:
         self.account.learn(fault.window or guess)
         if self.account.window.usable <= 0:
             return None
-        self._given_up_at = 0
+        self._given_up_at, self._left_to_provider = 0, True
         # Our count may be too low: what the provider says is what holds.
         now = _Now(request, run, replace(await self.account.measure(request), state="red"))
         await self._relieve(now)
         return now.request if now.request.messages != request.messages else None
 
     async def _relieve(self, now: _Now) -> None:
+        if self._clears and now.fill.share < FAR and not self._left_to_provider:
+            self._left_to_provider = True  # it clears in this very request: next time its count tells
+            return
         if now.fill.total >= self._given_up_at and (not self._clears or now.fill.share >= FAR):
             await self._mask(now, self.measures.least)
         if now.fill.total >= self._given_up_at and now.fill.state == "red":
