@@ -455,7 +455,8 @@ def test_a_usage_error_is_its_sentence_and_nothing_else(shell, capsys):
 def test_a_failed_run_is_one_line_and_the_traceback_is_one_command_away(shell, capsys):
     answering(ProviderError("No such model."))
     said = shown(shell, capsys, "%agent hi").splitlines()
-    assert said[-1] == "ProviderError: No such model. (%tb shows the traceback.)"
+    assert said[-1] == "ProviderError: see above. (%tb shows the traceback.)"
+    assert "".join(said).count("No such model.") == 1
     assert not any("Traceback" in line for line in said)
     assert "Traceback (most recent call last)" in shown(shell, capsys, "%tb")
     assert isinstance(harness_nb.session().last_error, ProviderError)

@@ -63,6 +63,11 @@ async def test_our_own_faults_are_raised_as_they_are(status):
     assert not any(isinstance(event, RetryWaiting | TurnRestarted) for event in heard)
 
 
+async def test_a_server_of_ones_own_that_does_not_run_is_not_waited_for_long():
+    outcome, slept, _ = await play(*[busy(status=None, code="not_running")] * 4)
+    assert (outcome.reason, len(slept), sum(slept) <= 3) == ("error", 2, True)
+
+
 async def test_a_spent_quota_is_not_waited_for():
     outcome, slept, _ = await play(busy(status=429, code="insufficient_quota"), "never")
     assert (outcome.reason, slept) == ("error", [])

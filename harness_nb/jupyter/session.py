@@ -226,7 +226,7 @@ class Session:
     @contextmanager
     def _working(self, begin: Callable[[], Work]) -> Iterator[Work]:
         """Hold the session for one run, show it while it lasts, and have what goes wrong said in one line."""
-        mine = self._one_at_a_time.acquire(blocking=False)
+        mine, work = self._one_at_a_time.acquire(blocking=False), None
         try:
             if not mine:
                 raise UsageError(_BUSY.format(self.name))
@@ -237,7 +237,7 @@ class Session:
                 work.shown.close()
                 self._suspended = work if work.waiting else None
         except BaseException as fault:
-            in_one_line(fault)
+            in_one_line(fault, told=work is not None and work.told)
             self.last_error = fault
             raise
         finally:

@@ -80,15 +80,20 @@ def user_variables() -> Mapping[str, object]:
     }
 
 
-def in_one_line(fault: BaseException) -> None:
-    """Have IPython say this fault in one line in the cell where it happens; `%tb` shows all of it later."""
+def in_one_line(fault: BaseException, *, told: bool = False) -> None:
+    """Have IPython say this fault in one line in the cell where it happens; `%tb` shows all of it later.
+
+    `told` is whether the cell shows the words of it already: then the line only points to them.
+    """
     if (shell := running_shell()) is None:
         return
-    cell = shell.execution_count
+    cell, name = shell.execution_count, type(fault).__name__
+    short = told and not isinstance(fault, UsageError)  # which is a sentence, and says what to do
+    line = f"{name}: see above. (%tb shows the traceback.)" if short else _in_words(fault)
 
     def render() -> list[str]:
         if shell.execution_count == cell:
-            return [_in_words(fault)]
+            return [line]
         return list(shell.InteractiveTB.structured_traceback(type(fault), fault, fault.__traceback__))
 
     fault._render_traceback_ = render  # type: ignore[attr-defined]

@@ -174,6 +174,11 @@ class Work:
         values["transcript"] = Transcript(outcome.transcript.entries)  # the session's own grows on
         return RunResult(**values, view=self.shown.view, cell=self._cell)
 
+    @property
+    def told(self) -> bool:
+        """Whether the cell shows what made the run fail."""
+        return self._cell is not None and self.shown.view.reason == "error"
+
     def stop(self) -> None:
         """End the run, from any thread."""
         if self._loop is not None:

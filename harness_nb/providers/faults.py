@@ -50,6 +50,9 @@ MISFIT = re.compile(
 """llama.cpp answers 500 when a reply or a history doesn't fit the model's chat template, or when it can't see
 pictures: no outage, so no retry."""
 
+LOCAL = re.compile(r"\('(?:127\.|::1')")
+"""How Python names an address of this machine that refused a connection."""
+
 SECRET_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "proxy-authorization"})
 
 
@@ -203,7 +206,9 @@ def broken(who: str, error: BaseException, wait: float | None = None) -> Provide
         text = f"{who} sent nothing for {wait:g} seconds." if wait else f"{who} took too long to answer."
     else:
         text = f"The connection to {who} broke: {_cause_words(error)}."
-    return ProviderError(text, code="connection", retryable="UnsupportedProtocol" not in names)
+    here = "ConnectionRefusedError" in names and any(LOCAL.search(str(cause)) for cause in _causes(error))
+    code = "not_running" if here else "connection"
+    return ProviderError(text, code=code, retryable="UnsupportedProtocol" not in names)
 
 
 def _causes(error: BaseException | None) -> Iterable[BaseException]:

@@ -25,6 +25,15 @@ OURS = frozenset({400, 401, 402, 403, 404, 405, 413, 422})
 QUOTA = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_error"})
 """Codes that come as a rate limit (429) but don't pass by waiting: there is no credit."""
 
+NOT_RUNNING = "not_running"
+"""Code of a server on this machine that refuses connections: it may be about to start, but mostly a person has to start it."""
+
+SOON = 1.5
+"""Seconds that a wait for such a server takes at most."""
+
+BRIEF = 3
+"""Most times that such a server is asked."""
+
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
@@ -47,10 +56,12 @@ class RetryPolicy:
         `waited` is how long this turn has waited so far, `chance` is between 0 and 1. Never less
         than the provider asked for.
         """
-        asked = asked_wait(fault)
-        if attempt >= self.attempts or asked > self.patience or not may_pass(fault):
+        asked, brief = asked_wait(fault), fault.code == NOT_RUNNING
+        attempts = min(self.attempts, BRIEF) if brief else self.attempts
+        if attempt >= attempts or asked > self.patience or not may_pass(fault):
             return None
-        bound = min(self.longest, self.shortest * 4.0 ** min(attempt, 100))
+        longest = min(self.longest, SOON) if brief else self.longest
+        bound = min(longest, self.shortest * 4.0 ** min(attempt, 100))
         backoff = self.shortest + chance * max(0.0, bound - self.shortest)
         seconds = min(self.patience, asked + backoff) if asked else backoff
         return seconds if waited + seconds <= self.total else None

@@ -141,7 +141,7 @@ def test_two_runs_at_once_each_have_their_own_record(notebook):
 def test_a_failure_is_one_line_and_the_traceback_is_one_command_away(notebook):
     notebook.execute("s.model = scripted(ProviderError('No such model.'))")
     cell = notebook.execute("%agent hi")
-    assert cell.reply["traceback"] == ["ProviderError: No such model. (%tb shows the traceback.)"]
+    assert cell.reply["traceback"] == ["ProviderError: see above. (%tb shows the traceback.)"]
     assert "The run failed: No such model." in record(cell)
     assert "harness_nb" in "".join(notebook.execute("%tb").outputs[0].content["traceback"])
 

@@ -19,7 +19,8 @@ from harness_nb.providers.chat import Chat
 from harness_nb.providers.clearing import Clearing
 from harness_nb.providers.named import model as named
 from harness_nb.providers.openai import OpenAI
-from harness_nb.seams import Request, Run
+from harness_nb.providers.retry import retrying
+from harness_nb.seams import Request, Run, layered
 
 HI = Request("", (user("hi"),))
 
@@ -134,7 +135,7 @@ import asyncio, sys
 sys.modules[{sdk!r}] = None
 from harness_nb.messages import user
 from harness_nb.providers.{module} import {kind}
-from harness_nb.seams import Request, Run
+from harness_nb.seams import Request, Run, layered
 try: asyncio.run({kind}("m")(Request("", (user("hi"),)), Run()))
 except Exception as error: print(type(error).__name__, error)
 """
@@ -165,6 +166,18 @@ def unused_port():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return taken.getsockname()[1]
+
+
+async def test_a_server_that_is_not_running_here_is_asked_three_times_in_three_seconds(unused_port):
+    waits = []
+
+    async def sleep(seconds):
+        waits.append(seconds)
+
+    model = layered(Chat("m", f"http://127.0.0.1:{unused_port}/v1"), retrying(sleep=sleep, chance=lambda: 1))
+    with pytest.raises(ProviderError, match=r"that the server is running\. Asked 3 times\."):
+        await model(HI, Run())
+    assert waits == [1.5, 1.5]
 
 
 def test_a_model_serves_one_event_loop_after_another(unused_port):
