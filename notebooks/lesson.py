@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import html
 import inspect
+import io
 import json
+import logging
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +20,8 @@ COLOURS = {
     "assistant": "#3c9d6b",
     "tool": "#e0a33e",
 }
+PARTS = COLOURS | {"results": "#e0a33e", "tools": "#b58ad6", "summaries": "#c96f8f"}
+"""What a request is made of keeps its colour from picture to picture."""
 SERIES = [
     "#7a869a",
     "#b58ad6",
@@ -96,6 +100,7 @@ def stacked(
     rows = [(str(label), dict(parts)) for label, parts in rows]
     names = list(dict.fromkeys(name for _, parts in rows for name in parts))
     colour = dict(zip(names, SERIES * (len(names) // len(SERIES) + 1), strict=False))
+    colour |= {name: PARTS[name] for name in names if name in PARTS}
     end = full or max((sum(parts.values()) for _, parts in rows), default=1) or 1
     key = "".join(
         f'<span style="margin-right:14px"><span style="display:inline-block;width:10px;height:10px;'
@@ -240,3 +245,66 @@ def check(goal: str) -> Callable[[Callable[[], object]], None]:
             print(f"solved: {goal}")
 
     return now
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Lines over numbers: a picture where matplotlib is installed, and always the numbers as text."""
+
+    across: tuple[str, Sequence[float]]
+    up: str
+    lines: Mapping[str, Sequence[float]]
+    levels: Mapping[str, float]
+
+    def _repr_png_(self) -> bytes | None:
+        # A first import may have to look for fonts, and would say so in the cell.
+        logging.getLogger("matplotlib").setLevel(logging.ERROR)
+        try:
+            from matplotlib.figure import Figure
+        except ImportError:
+            return None
+        grey, (label, places) = "#808080", self.across
+        figure = Figure(figsize=(7.5, 3.4), dpi=100, layout="constrained")
+        axes = figure.subplots()
+        for (name, values), colour, dash in zip(
+            self.lines.items(), SERIES[2:], ("-", "--", ":", "-."), strict=False
+        ):
+            axes.plot(
+                places, values, dash, color=colour, marker="o", markersize=4, label=name
+            )
+        for name, value in self.levels.items():
+            axes.axhline(value, color=grey, linewidth=0.8)
+            axes.annotate(
+                name, (places[-1], value), color=grey, fontsize=9, ha="right", va="top"
+            )
+        axes.set_xlabel(label, color=grey)
+        axes.set_ylabel(self.up, color=grey)
+        axes.tick_params(colors=grey)
+        axes.yaxis.set_major_formatter("{x:,.0f}")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.spines[["left", "bottom"]].set_color(grey)
+        axes.legend(
+            frameon=False, labelcolor=grey, loc="upper left", bbox_to_anchor=(0, 0.85)
+        )
+        file = io.BytesIO()
+        figure.savefig(file, format="png", transparent=True, metadata={"Software": None})
+        return file.getvalue()
+
+    def __repr__(self) -> str:
+        label, places = self.across
+        rows = [
+            [place, *values]
+            for place, *values in zip(places, *self.lines.values(), strict=True)
+        ]
+        levels = [f"{name}: {_grouped(value)}" for name, value in self.levels.items()]
+        return "\n".join([_columns([[label, *self.lines], *rows]), *levels])
+
+
+def chart(
+    across: tuple[str, Sequence[float]],
+    up: str,
+    lines: Mapping[str, Sequence[float]],
+    levels: Mapping[str, float] | None = None,
+) -> Chart:
+    """Draw named lines over the numbers of `across`, and a level line for each of `levels`; `up` says what is measured."""
+    return Chart(across, up, lines, levels or {})
