@@ -58,7 +58,7 @@ def parse_json(text: str) -> object:
     """Read JSON as the standard has it; its strings come out clean. Raises ValueError.
 
     Refused, though Python's own reader takes them: NaN, numbers too large for a float, a key given
-    twice, nesting deeper than DEPTH.
+    twice, nesting deeper than DEPTH. An integer of more than some 4,300 digits is refused, too.
     """
     try:
         value = _READER.decode(text.strip())
@@ -92,6 +92,15 @@ def _finite(digits: str) -> float:
     raise ValueError(f"{digits} is too large a number")
 
 
+def _whole(digits: str) -> int:
+    try:
+        return int(digits)
+    except ValueError:  # Python reads no more than some thousands, since that takes ever longer
+        raise ValueError(
+            f"it holds an integer of {len(digits.lstrip('-')):,} digits, which is too long; send it as a string"
+        ) from None
+
+
 def _no_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -103,7 +112,7 @@ def _json_name(value: object) -> str:
     return {list: "a list", str: "a string", bool: "a boolean"}.get(type(value), "a number")
 
 
-_READER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_no_twins)
+_READER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite, parse_int=_whole, object_pairs_hook=_no_twins)
 """Made once: it is used for every call."""
 
 json_text = json.JSONEncoder(ensure_ascii=False).encode

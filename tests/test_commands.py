@@ -93,6 +93,7 @@ def test_plain_commands_are_read_as_a_shell_reads_them(text, commands):
         ("sort -ox y", "sort -o"),
         ("sort -rno x y", "sort -o"),
         ("tar cIf x y", "tar -I"),
+        ("uniq -c a b", "second file"),
         ("git clone -qu x y", "git -u"),
         ("fd a -x b", "fd -x"),
         ("cat */*/*", "many folders"),

@@ -333,3 +333,11 @@ def test_thinking_goes_through_the_store_byte_for_byte():
 def test_what_is_not_an_entry_is_refused(data):
     with pytest.raises(ValueError, match=r"."):
         decode(data)
+
+
+def test_an_integer_that_is_too_long_is_told_in_the_words_of_the_model():
+    with pytest.raises(
+        ValueError, match=r"an integer of 5,000 digits, which is too long; send it as a string"
+    ):
+        parse_arguments('{"n": -' + "7" * 5000 + "}")
+    assert parse_arguments('{"n": ' + "7" * 4000 + "}") == {"n": int("7" * 4000)}

@@ -84,7 +84,8 @@ Rules:
   deny read *.key   (harness_nb.toml line 3)
   allow shell git *   (%config)
   deny list_variables   (this session)
-What is denied of commands is a net, not a wall: other code that may run, in Python say, can do the same.
+What is denied of commands is a net, not a wall: other code that may run, in Python say, can do the same, \
+and a command that goes through whole folders, such as `grep -r`, meets what is denied below them.
 
 The last 4 calls:
   read_file {"path":"my.key"}

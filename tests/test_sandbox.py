@@ -1,7 +1,9 @@
 """What a command can reach in each sandbox, and that the sentence about it is true."""
 
+import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -147,6 +149,37 @@ class TestBubblewrap:
             "touch f; git add f && git -c user.name=a -c user.email=a@b commit -qm m && git log --format=%s"
         )
         assert (await said(box, workspace, made)).endswith("\nm")
+
+    @pytest.mark.parametrize("repository", [True, False])
+    async def test_what_would_say_or_be_run_outside_cannot_be_made_either(self, box, workspace, repository):
+        if repository:
+            subprocess.run(["git", "init", "-q"], cwd=workspace, check=True)  # noqa: ASYNC221 - quick
+            shutil.rmtree(workspace / ".git" / "hooks")
+        before = {path.relative_to(workspace) for path in workspace.rglob("*")}
+        for name in box.protected:
+            attempt = f"mkdir -p .git {name}; echo x > {name}; ln -sf x {name}; rm -rf {name}; mv .git old; git init"
+            await said(box, workspace, f"({attempt}) 2>/dev/null; touch kept; cp kept {name}")
+            assert repository or not (workspace / ".git").exists()
+        assert {path.relative_to(workspace) for path in workspace.rglob("*")} == before | {Path("kept")}
+
+    async def test_nothing_of_that_is_in_the_way_of_work(self, box, workspace):
+        subprocess.run(["git", "init", "-q"], cwd=workspace, check=True)  # noqa: ASYNC221 - quick
+        commit = "git -c user.name=a -c user.email=a@b commit -qm m"
+        text = await said(box, workspace, f"touch f; git add -A && {commit} && git ls-files && git status -s")
+        assert text.endswith("--- stdout ---\nf")
+
+    async def test_git_is_not_sent_to_another_folder_for_its_settings(self, box, workspace):
+        subprocess.run(["git", "init", "-q"], cwd=workspace, check=True)  # noqa: ASYNC221 - quick
+        await said(box, workspace, "mkdir evil; echo ../evil > .git/commondir")
+        assert not (workspace / ".git" / "commondir").exists()
+
+    async def test_commands_side_by_side_keep_it_up_and_leave_nothing(self, box, workspace):
+        before = sorted(workspace.iterdir())
+        slow = asyncio.create_task(said(box, workspace, "sleep 1; echo x > harness_nb.toml"))
+        await asyncio.sleep(0.3)
+        await said(bubblewrap(workspace), workspace, "true")
+        assert "Is a directory" in await slow
+        assert sorted(workspace.iterdir()) == before
 
     async def test_a_file_that_says_where_the_repository_is_stays_as_it_is(self, box, workspace):
         (workspace / ".git").write_text("gitdir: ../real")

@@ -1,6 +1,7 @@
 """The shell tool: it comes back, says what happened, and leaves nothing behind that it does not name (R19, R23)."""
 
 import asyncio
+import contextlib
 import gc
 import json
 import os
@@ -261,6 +262,9 @@ async def test_any_object_of_the_shape_is_a_sandbox(tmp_path):
         isolation = "In a container."
         effects = frozenset({"read"})
         background = False
+
+        def around(self, workspace):
+            return contextlib.nullcontext()
 
         def wrap(self, argv, workspace):
             return ["/usr/bin/env", "WHERE=container", *argv], {"PATH": os.defpath}

@@ -146,7 +146,7 @@ async def test_a_missing_argument_is_named():
         ('{"query": "a",}', "line 1 column"),
         ('{"query": ' + "[" * 100_000, "nested deeper than 100"),
         ('{"query": ' + "[" * 200 + "]" * 200 + "}", "nested deeper than 100"),
-        ('{"limit": ' + "1" * 5000 + "}", "Exceeds the limit"),
+        ('{"limit": ' + "1" * 5000 + "}", "is too long; send it as a string"),
     ],
 )
 async def test_broken_json_is_never_mended(raw, said):

@@ -11,7 +11,10 @@ from harness_nb.safety.permission import MODES, built_in
 from harness_nb.safety.rulefile import NAME, permissions
 from harness_nb.safety.rules import rules
 
-NET = "What is denied of commands is a net, not a wall: other code that may run, in Python say, can do the same."
+NET = (
+    "What is denied of commands is a net, not a wall: other code that may run, in Python say, can do the same, "
+    "and a command that goes through whole folders, such as `grep -r`, meets what is denied below them."
+)
 """What holds of every rule that denies commands or paths."""
 
 LAST = 20

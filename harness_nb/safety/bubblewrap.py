@@ -13,11 +13,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness_nb.errors import ToolError, UsageError
 from harness_nb.safety.limits import DEFAULT, LINUX, Limits, environment, home_folder, is_root
+from harness_nb.safety.standins import stand_ins, standing_in
 from harness_nb.seams import Effect
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -57,7 +59,7 @@ class Bubblewrap:
         kept = ", ".join([*self.protected, "this Python's packages"])
         return (
             "In a sandbox (bubblewrap): a command can change and delete what is in the workspace, and sees nothing "
-            f"else but the system's programs: not your home, not other files, no keys; {network}. What can't be changed, where it is there: {kept}. "
+            f"else but the system's programs: not your home, not other files, no keys; {network}. What can't be changed or made: {kept}. "
             f"The folder for temporary files is empty each time. {self.limits.told(self._count())}"
         )
 
@@ -65,6 +67,10 @@ class Bubblewrap:
     def effects(self) -> frozenset[Effect]:
         """Reading and writing the workspace; with the network, whatever can be reached by it."""
         return frozenset({"read", "write", "network", "mutate"} if self.network else {"read", "write"})
+
+    def around(self, workspace: Path) -> AbstractContextManager[None]:
+        """Hold while a command runs: what is protected and missing can't be made by it."""
+        return standing_in((self.workspace or workspace).resolve(), self.protected)
 
     def wrap(self, argv: Sequence[str], workspace: Path) -> tuple[list[str], dict[str, str]]:
         """Build the directory and start `argv` in it, in namespaces of its own. Raises ToolError where it can't."""
@@ -100,7 +106,7 @@ def bubblewrap(
 ) -> Bubblewrap:
     """Make a sandbox in which only `workspace` can be changed; None is where each command starts.
 
-    What is named in `protected`, relative to the workspace, can't be changed either if it exists. Raises UsageError where bubblewrap is missing or the system does not allow it.
+    What is named in `protected`, relative to the workspace, can't be changed or made either. Raises UsageError where bubblewrap is missing or the system does not allow it.
     """
     if why := trouble():
         raise UsageError(
@@ -159,7 +165,8 @@ def _workspace(root: Path, protected: Iterable[str]) -> Iterator[str]:
                 *(_covered(prefix / name) for name in PRIVATE if (prefix / name).exists())
             )
     named = [*protected, *([".git"] if (root / ".git").is_file() else [])]  # a file there names the real one
-    kept = [root / name for name in named if (root / name).exists() and not (root / name).is_symlink()]
+    there = (root / name for name in named if (root / name).exists() and not (root / name).is_symlink())
+    kept = sorted({*there, *stand_ins(root)})
     for folder in sorted({place.parent for place in kept} - {root}):  # a mount can't be moved out of the way
         yield from ("--bind", str(folder), str(folder))
     for place in kept:

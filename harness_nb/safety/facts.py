@@ -21,6 +21,11 @@ PLACES = re.compile(
 )
 """Names of arguments that hold a path."""
 
+WORDY = re.compile(
+    r"(\w+_)?(text|content|old|new|pattern|regex|query|prompt|message|body|code|value|data|title|description|reason|url|uri|host)s?"
+)
+"""Names of arguments that hold something else: what a file is to hold, what is looked for, an address."""
+
 
 @functools.lru_cache(maxsize=1024)
 def holds_path(argument: str) -> bool:
@@ -92,15 +97,22 @@ class Facts:
         return list(texts(self._arguments[name])) if name in self._arguments else []
 
     def paths(self, name: str = "") -> list[str]:
-        """Every way to write the paths of one argument, or of all; where none is known to be one, all texts."""
+        """Every way to write the paths of one argument, or of all and whatever else may be one."""
         if name not in self._ways:
             places = self._places
             pairs = [pair for place, found in places.items() if name in {"", place} for pair in found]
-            if not places and not name:  # any text may be a path, as far as is known
-                short = [text for text in texts(self._arguments) if len(text) <= LONGEST]
-                pairs = [(text, located(self._root, text)) for text in short]
+            if not name:  # any other text may be a path, as far as is known
+                short = [text for text in self._others() if len(text) <= LONGEST]
+                pairs += [(text, located(self._root, text)) for text in short]
             self._ways[name] = self._spelled(pairs)
         return self._ways[name]
+
+    def _others(self) -> Iterator[str]:
+        """Texts that may be paths in arguments whose names don't say so; of a call that names paths, only likely ones."""
+        for name, value in self._arguments.items():
+            if name in self._places or (self._places and WORDY.fullmatch(name)):
+                continue
+            yield from (text for text in texts(value) if not (self._places and "\n" in text))
 
     def words(self) -> list[str]:
         """Every way to write what a word of the command line may mean, were it a path, also in a folder that the line names."""

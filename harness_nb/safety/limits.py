@@ -70,6 +70,10 @@ class Limited:
             f"Its environment holds no keys, but it can find them where they are kept. {self.limits.told(self._count())}"
         )
 
+    def around(self, workspace: Path) -> contextlib.AbstractContextManager[None]:
+        """Hold while a command runs: nothing is kept from it."""
+        return contextlib.nullcontext()
+
     def wrap(self, argv: Sequence[str], workspace: Path) -> tuple[list[str], dict[str, str]]:
         """Set the limits and clean the environment."""
         return self.limits.around(argv), environment()

@@ -80,6 +80,8 @@ def starter(words: Sequence[str]) -> str:
         return "options before its subcommand can make git start other programs"
     if name == "git" and arguments[:1] and arguments[0] in GIT_STARTERS:
         return f"`git {arguments[0]}` can make git start other programs"
+    if name == "uniq" and sum(not word.startswith(("-", "+")) for word in arguments) > 1:
+        return "`uniq` writes to the second file it is given"
     options = STARTERS.get(name, ()) + STARTERS.get(" ".join((name, *arguments[:1])), ())
     if name == "tar" and arguments[:1]:
         arguments = (f"-{arguments[0].lstrip('-')}", *arguments)  # its first word may do without the dash

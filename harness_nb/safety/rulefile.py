@@ -42,7 +42,7 @@ def permissions(folder: str | Path = ".") -> Permissions:
     try:
         text = path.read_text(encoding="utf-8")
         data = tomllib.loads(text)
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError):  # a folder is a sandbox's stand-in for it
         return Permissions()
     except tomllib.TOMLDecodeError as fault:
         raise UsageError(f"{NAME} is not valid TOML: {fault}.") from None

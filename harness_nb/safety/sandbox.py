@@ -4,8 +4,8 @@
     bubblewrap(workspace)   the workspace and the system's programs, nothing else; Linux
     limited(workspace)      limits and a clean environment, on any POSIX system: no isolation
 
-A sandbox is any object with `isolation`, `effects`, `background` and `wrap(argv, workspace)`, as
-`toolkit.shell` has it; one that starts its commands in a container needs no more.
+A sandbox is any object with `isolation`, `effects`, `background`, `around(workspace)` and
+`wrap(argv, workspace)`, as `toolkit.shell` has it; one that starts its commands in a container needs no more.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import errno
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Protocol
 
@@ -61,6 +62,9 @@ class Sandbox(Protocol):
     def background(self) -> bool:
         """Whether a process can outlive its command."""
 
+    def around(self, workspace: Path) -> AbstractContextManager[None]:
+        """Return what is held from before `wrap` until the command is over."""
+
     def wrap(self, argv: Sequence[str], workspace: Path) -> tuple[list[str], dict[str, str]]:
         """Return what to start in place of `argv`, and its whole environment. Raises ToolError where it can't."""
 
@@ -80,8 +84,10 @@ def shell(
         if not timeout_seconds > 0:
             raise ToolError(f"Give timeout_seconds from 1 to {MOST_SECONDS}.")
         try:
-            argv, place, env = _prepared(sandbox, Path(workspace or "."), command)
-            finished = await run_command(argv, place, env, min(timeout_seconds, MOST_SECONDS), KEPT)
+            place = _place(Path(workspace or "."), command)
+            with sandbox.around(place):
+                argv, env = sandbox.wrap([_program(), "-c", clean(command)], place)
+                finished = await run_command(argv, place, env, min(timeout_seconds, MOST_SECONDS), KEPT)
         except OSError as fault:
             raise _not_started(fault) from None
         report = [part for part in _report(finished) if part]
@@ -99,15 +105,17 @@ def shell(
     return tool(name="shell", description=description, effects=sandbox.effects, preview=preview)(run)
 
 
-def _prepared(sandbox: Sandbox, workspace: Path, command: str) -> tuple[list[str], Path, dict[str, str]]:
+def _place(workspace: Path, command: str) -> Path:
+    """Say where a command starts. Raises ToolError for one that can't."""
     if sys.platform == "win32":
         raise ToolError("Shell commands need Linux or macOS; on Windows, run the notebook in WSL.")
     if not command.strip() or "\0" in command:
         raise ToolError("Give one command line, without NUL characters.")
-    program = "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
-    place = workspace.resolve(strict=True)
-    argv, env = sandbox.wrap([program, "-c", clean(command)], place)
-    return argv, place, env
+    return workspace.resolve(strict=True)
+
+
+def _program() -> str:
+    return "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
 
 
 def _not_started(fault: OSError) -> ToolError:
