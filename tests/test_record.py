@@ -160,7 +160,7 @@ def test_a_decision_is_told_in_every_form_with_its_numbers_its_table_and_how_to_
         told(decided("It was page 7.", "The context was 83% full, so it was summarised."), TextDelta("Yes."))
     )
     parts = ("The context was 83% full, so it was summarised.", "660 → 360 tokens", "It was page 7.")
-    for part in (*parts, "2 messages as they were", "result of look", "masked", "330", "%context undo 1"):
+    for part in (*parts, "2 messages as before", "result of look", "masked", "330", "%context undo 1"):
         assert part in words
     assert words.index("83% full") < words.index("Yes.")
 
@@ -200,7 +200,7 @@ def test_of_many_decisions_each_keeps_a_few_lines_and_the_record_stays_light():
     )
     decisions = [DecisionMade(Decision("mask", f"Full {n}.", {"m1": ()})) for n in range(30)]
     view = told(*decisions, does=many)
-    assert "494 more lines not shown" in as_text(view)
+    assert "245 more lines not shown" in as_text(view)
     assert len(as_html(view)) < 100_000
 
 

@@ -23,6 +23,7 @@ COMMANDS = {
     "unpin": "let it be masked or summarised again",
     "mask": "show each old tool result as one line",
     "compact": "put a summary in the place of earlier messages; the model writes it",
+    "--plot": "draw what filled the window, turn by turn, as a picture",
     "help": "show this",
 }
 NUMBERED = {"undo": "[NUMBER]", "pin": "NUMBER", "unpin": "NUMBER"}
@@ -107,7 +108,7 @@ def context_answered(wanted: Wanted) -> bool:
         case "help":
             print(context_usage())  # noqa: T201 - help is text
         case _:
-            print(context_told(session))  # noqa: T201 - as is this
+            _look(session, plot=wanted.command == "--plot")
     return True
 
 
@@ -118,11 +119,21 @@ def context_usage() -> str:
     lines = "\n".join(f"    {name:{width}}   {does}" for name, does in rows)
     return f"""See what fills the model's context window, and change it. Nothing is ever lost: the record keeps all of it.
 
-    {"%context":{width}}   what fills the window, each decision and each message, with their numbers
+    {"%context":{width}}   look into it turn by turn: each part, each decision, the exact request
 {lines}
 
 Before a command, --session NAME means another session than `main`. In Python: `harness_nb.session().context`,
 with .undo(), .pin(3), .unpin(3), .mask(), await .compact(), .fill, .turns, .decisions and .to_frame()."""
+
+
+def _look(session: Session, *, plot: bool) -> None:
+    """Open the inspector; where nothing is drawn, say the same as text, with the numbers to undo and pin by."""
+    if in_kernel(running_shell()):
+        from harness_nb.jupyter.inspector import show_context
+
+        show_context(session, plot=plot)
+    else:
+        print(context_told(session))  # noqa: T201 - so that a cell answers
 
 
 def _say(session: Session) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Literal, TypeAlias
 
 from harness_nb.context.fates import Fate
@@ -21,7 +20,7 @@ WHAT = 100
 
 CardState: TypeAlias = Literal["asking", "taken", "undone", "declined"]
 
-UNTOUCHED = ("kept", "pinned")
+UNTOUCHED = ("pinned", "kept")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +35,9 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table: a message that changed, or some in a row that did not. `id` is empty for more than one."""
+    """One line of the table: a message that changed, by its number, or all that did not, without number and id."""
 
-    numbers: str
+    number: str
     what: str
     fate: str
     before: int
@@ -109,7 +108,7 @@ class DecisionCard:
 
     @property
     def rows(self) -> list[Row]:
-        """What became of each message, in order; those in a row that stay as they are share a line."""
+        """What became of each message, in order; those that stay as they are share a line at the end."""
         return list(_rows(self.effect.fates))
 
     @property
@@ -134,16 +133,13 @@ def bounded_rows(rows: Sequence[Row], most: int) -> tuple[Sequence[Row], str]:
 
 
 def _rows(fates: Sequence[Fate]) -> Iterator[Row]:
-    for same, group in groupby(fates, lambda fate: fate.fate if fate.fate in UNTOUCHED else fate.id):
-        some = list(group)
-        first, last = some[0], some[-1]
-        what = one_line(visible(first.what), WHAT)
-        if len(some) == 1:
-            yield Row(str(first.number), what, first.fate, first.before, first.after, first.id)
-        else:
-            size = sum(fate.before for fate in some)
-            number = counted(len(some), "message")
-            yield Row(f"{first.number}-{last.number}", f"{number} as they were", same, size, size)
+    for fate in fates:
+        if fate.fate not in UNTOUCHED:
+            what = one_line(visible(fate.what), WHAT)
+            yield Row(str(fate.number), what, fate.fate, fate.before, fate.after, fate.id)
+    for kind in UNTOUCHED:
+        if sizes := [fate.before for fate in fates if fate.fate == kind]:
+            yield Row("", f"{counted(len(sizes), 'message')} as before", kind, sum(sizes), sum(sizes))
 
 
 def _amount(fill: Fill) -> str:

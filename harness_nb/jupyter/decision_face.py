@@ -30,7 +30,7 @@ def card_face(card: DecisionCard, at: str) -> dict[str, object]:
         ],
         "legend": _legend(card),
         "rows": [
-            [row.numbers, row.what, row.fate, f"{row.before:,}", f"{row.after:,}", row.id] for row in rows
+            [row.number, row.what, row.fate, f"{row.before:,}", f"{row.after:,}", row.id] for row in rows
         ],
         "rest": rest,
         "summary": clipped(card.summary, SHOWN),

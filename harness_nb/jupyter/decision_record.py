@@ -83,7 +83,7 @@ def _table(card: DecisionCard, most: int) -> str:
         f'<th scope="col" style="{CELL if i < 3 else NUMBER}">{w}</th>' for i, w in enumerate(HEAD)
     )
     body = "".join(
-        f'<tr style="vertical-align:top"><td style="{CELL}">{row.numbers}</td><td style="{CELL}">{escape(row.what)}</td>'
+        f'<tr style="vertical-align:top"><td style="{CELL}">{row.number}</td><td style="{CELL}">{escape(row.what)}</td>'
         f'<td style="{CELL}">{row.fate}</td>'
         f'<td style="{NUMBER}">{row.before:,}</td><td style="{NUMBER}">{row.after:,}</td></tr>'
         for row in rows
@@ -100,7 +100,7 @@ def card_as_text(card: DecisionCard, at: str, rows: int, limit: int) -> str:
     lines = [f"  {_line(card)}"]
     if card.state == "taken":
         shown, rest = bounded_rows(card.rows, rows)
-        lines += [f"    {r.numbers}  {r.what}: {r.fate}, {r.before:,} → {r.after:,} tokens" for r in shown]
+        lines += [f"    {r.number:>3}  {r.what}: {r.fate}, {r.before:,} → {r.after:,} tokens" for r in shown]
         lines += [f"    {rest}"] if rest else []
         if card.summary:
             lines.append("    The summary that the model reads instead:")
@@ -125,7 +125,7 @@ def card_as_markdown(
         if shown:
             lines += ["", f"| {' | '.join(HEAD)} |", "|---|---|---|--:|--:|"]
             lines += [
-                f"| {r.numbers} | {literal(r.what)} | {r.fate} | {r.before:,} | {r.after:,} |" for r in shown
+                f"| {r.number} | {literal(r.what)} | {r.fate} | {r.before:,} | {r.after:,} |" for r in shown
             ]
         lines += ["", rest] if rest else [""]
         if card.summary:
