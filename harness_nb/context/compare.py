@@ -58,8 +58,8 @@ def compared(old: TurnRecord, new: TurnRecord, transcript: Transcript, counter: 
     Tokens are corrected as those of the new turn's `fill` were.
     """
     was, now = seen(old, transcript), seen(new, transcript)
-    asked = request(new, transcript)
-    found = difference(request(old, transcript), asked, counter)
+    asked = request(new, transcript, now)
+    found = difference(request(old, transcript, was), asked, counter)
     estimate = sum(_tokens(line, counter) for line in lines(asked))
     found = replace(found, tokens=found.tokens * new.fill.total // estimate if estimate else 0)
     if not found.broke or not found.part.startswith("message "):

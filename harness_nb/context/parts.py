@@ -113,7 +113,8 @@ def parts(
     record, before = turns[turn - 1], turns[turn - 2] if turn > 1 else None
     if against is None and before is not None:
         against = compared(before, record, transcript, counter)
-    then, asked = seen(record, transcript), request(record, transcript)
+    then = seen(record, transcript)
+    asked = request(record, transcript, then)
     known = _sent(before, transcript) if before is not None else set()
     origins = _origins(then)
     calls = {call.id: call for message in asked.messages for call in message.calls}

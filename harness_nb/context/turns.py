@@ -37,9 +37,10 @@ def seen(record: TurnRecord, transcript: Transcript) -> Transcript:
     return Transcript(transcript.entries[: record.entries])
 
 
-def request(record: TurnRecord, transcript: Transcript) -> Request:
-    """Return what the model was sent in this turn."""
-    return Request(record.instructions, seen(record, transcript).live(), record.specs)
+def request(record: TurnRecord, transcript: Transcript, then: Transcript | None = None) -> Request:
+    """Return what the model was sent in this turn; `then` is what `seen` returned, where that is at hand."""
+    then = seen(record, transcript) if then is None else then
+    return Request(record.instructions, then.live(), record.specs)
 
 
 def rows(turns: Iterable[TurnRecord]) -> list[Row]:

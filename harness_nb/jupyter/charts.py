@@ -20,7 +20,7 @@ from harness_nb.jupyter.words import counted
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLUMNS = 40
+COLUMNS = 36
 """Most bars side by side; of more turns each bar is the fullest of a few."""
 
 HEIGHT = 88
@@ -108,7 +108,7 @@ def legend(fill: Fill | None = None) -> Iterator[str]:
         if fill is not None and not tokens:
             continue
         dot = f"display:inline-block;width:9px;height:9px;border-radius:2px;margin-right:5px;background-color:{group.colour}"
-        yield f'<span style="white-space:nowrap;margin-right:12px"><span style="{dot}"></span>{group.name}{f" {tokens:,}" if fill else ""} </span>'
+        yield f'<span style="white-space:nowrap;margin-right:12px"><span style="{dot}"></span>{group.name}{f" {tokens:,}" if fill else ""}</span> '
 
 
 HEAD = (

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from harness_nb.jupyter.session import Session
 
 
+KEPT = 8
+"""Measures whose effect is remembered."""
+
+
 @dataclass(slots=True)
 class Inspection:
     """A session as far as it has come. Turns are counted from 1."""
@@ -29,6 +33,7 @@ class Inspection:
     account: Account
     _changes: dict[int, Difference | None] = field(default_factory=dict)
     _parts: dict[int, list[PartRow]] = field(default_factory=dict)
+    _supposed: dict[tuple[int, Measure, int], WhatIf] = field(default_factory=dict)
 
     @classmethod
     def of(cls, session: Session) -> Inspection:
@@ -85,7 +90,13 @@ class Inspection:
 
     def what_if(self, turn: int, measure: Measure, summary: int = SUMMARY) -> WhatIf:
         """Work out a measure at a turn. Raises UsageError for sizes that can't be."""
-        return what_if(self.account, self.turns[turn - 1], self.transcript, measure, summary=summary)
+        asked = turn, measure, summary
+        if asked not in self._supposed:
+            if len(self._supposed) >= KEPT:
+                self._supposed.clear()
+            found = what_if(self.account, self.turns[turn - 1], self.transcript, measure, summary=summary)
+            self._supposed[asked] = found
+        return self._supposed[asked]
 
 
 def _is_reply(entry: object) -> bool:

@@ -37,6 +37,7 @@ KINDS = {
 
 CACHED = {"cached": "cached", "again": "read again", "new": "new"}
 CACHES = (
+    "Age is in turns. "
     "Cached: the request begins with it as the one before did, so a provider's prompt cache can serve it. Read again: sent "
     "before, but it stands behind a change. New: not in the request before."
 )
@@ -97,7 +98,7 @@ HEAD = (
     ("part", CELL),
     ("tokens", NUMBER),
     ("share", NUMBER),
-    ("age in turns", NUMBER),
+    ("age", NUMBER),
     ("cache", AFTER),
     ("fate", CELL),
 )

@@ -29,7 +29,7 @@ from harness_nb.jupyter.words import clipped, counted, visible
 
 PARTS = 12
 """Parts of the newest turn that are kept, the largest ones."""
-PART, REQUEST = 400, 4_000
+PART, REQUEST = 320, 4_000
 """Most characters of one part and of the request that are kept."""
 TURNS = 24
 """Turns whose numbers are kept, the newest."""
@@ -43,8 +43,9 @@ SHORT = 16_000
 
 def bundle(look: Inspection) -> dict[str, str]:
     """Return the twin in every form a notebook may ask for."""
-    forms = {"text/html": as_html(look), "text/plain": clipped(as_text(look), SHORT)}
-    if len(words := as_markdown(look)) <= SHORT:
+    sections = _sections(look)
+    forms = {"text/html": as_html(look), "text/plain": clipped(_text(sections), SHORT)}
+    if len(words := _markdown(sections)) <= SHORT:
         forms["text/markdown"] = words
     return forms
 
@@ -95,13 +96,16 @@ def as_html(look: Inspection) -> str:
 
 def as_text(look: Inspection) -> str:
     """Write the same as plain text."""
-    head, *sections = _sections(look)
+    return _text(_sections(look))
+
+
+def _text(written: list[str | Table]) -> str:
+    head, *sections = written
     return "\n\n".join([f"context · {head}", *(s if isinstance(s, str) else s.text() for s in sections)])
 
 
-def as_markdown(look: Inspection) -> str:
-    """Write the same as Markdown."""
-    head, *sections = _sections(look)
+def _markdown(written: list[str | Table]) -> str:
+    head, *sections = written
     words = (literal(s) if isinstance(s, str) else s.markdown() for s in sections)
     return "\n\n".join([f"**context** · {literal(str(head))}", *words])
 
