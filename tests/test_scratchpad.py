@@ -185,3 +185,10 @@ def test_the_guidance_names_tools_that_there_are(tmp_path):
     assert names == {"scratchpad_write", "scratchpad_read", "scratchpad_list"}
     assert "scratchpad_list" in GUIDANCE
     assert len(GUIDANCE) < 600
+
+
+def test_a_long_first_line_is_shown_cut_and_a_pad_names_its_folder_without_the_machines_path(tmp_path):
+    notes = Scratchpad(tmp_path / "notes")
+    notes.write("plan", "x" * 300)
+    assert notes.list()[0].start == "x" * 99 + "…"
+    assert repr(notes) == "Scratchpad('notes')"

@@ -142,7 +142,8 @@ class Scratchpad:
                     text, state = _got(inside, name)
                     begin = next((line.strip() for line in text.splitlines() if line.strip()), "")
                     changed = datetime.fromtimestamp(state.st_mtime, UTC)
-                    found.append(Note(key, len(text), changed, begin[:SHOWN]))
+                    begin = begin if len(begin) <= SHOWN else f"{begin[: SHOWN - 1]}…"
+                    found.append(Note(key, len(text), changed, begin))
         return tuple(found)
 
     def _write(
@@ -192,7 +193,10 @@ class Scratchpad:
             raise ToolError(f"{doing}: {reason(fault)}.") from None
 
     def __repr__(self) -> str:
-        return f"Scratchpad({str(self.folder)!r})"
+        """Name the folder as seen from here: a notebook keeps what it shows, and a machine's paths are no one else's."""
+        here = Path.cwd()
+        shown = self.folder.relative_to(here) if self.folder.is_relative_to(here) else Path(self.folder.name)
+        return f"Scratchpad({str(shown)!r})"
 
     def _repr_html_(self) -> str:
         """Show the notes as a table. What they hold is only ever text in it."""
