@@ -6,7 +6,7 @@ from harness_nb.context.scratchpad import GUIDANCE
 from harness_nb.errors import ProviderError, UsageError
 from harness_nb.events import ModelSwitched, RetryWaiting
 from harness_nb.messages import Transcript
-from harness_nb.providers.scripted import call, say, scripted
+from harness_nb.providers.scripted import Scripted, call, say, scripted
 from harness_nb.recipes import INSTRUCTIONS, PINNED, Kit, Permit, Room, assistant
 from harness_nb.safety.trust import FENCE
 from harness_nb.seams import Run
@@ -75,6 +75,22 @@ async def test_of_many_tools_it_is_told_of_ours_that_are_pinned_and_finds_mine_b
     assert {"calc", "shell", "search_tools"} <= told[0] <= {*PINNED, "search_tools"}
     assert "count_7" in told[1]
     assert (outcome.reason, outcome.text) == ("done", "Seven.")
+
+
+class Searching(Scripted):
+    """A model whose provider searches tools."""
+
+    searches_tools = True
+
+
+async def test_where_the_provider_searches_tools_all_are_sent_and_mine_are_deferred():
+    mine = [tool(name=f"count_{n}", description="Count.")(lambda: "1") for n in range(50)]
+    model = Searching(("Seven.",), 0.0, 12, "searching")
+    await assistant(model, mine).run("hi")
+    deferred = {spec.name for spec in model.requests[0].tools if spec.deferred}
+    assert {item.name for item in mine} <= deferred
+    assert deferred.isdisjoint(PINNED)
+    assert "search_tools" not in {spec.name for spec in model.requests[0].tools}
 
 
 async def test_few_tools_of_mine_are_told_of_however_small_the_window_is():

@@ -155,6 +155,14 @@ async def test_a_search_that_finds_nothing_says_so_with_names_near_by():
     assert desk.told[1] == ["search_tools"]
 
 
+async def test_a_query_stays_on_one_line_in_what_a_person_reads():
+    desk = Desk(search("sell\n\u202e`hammer`" + " x" * 60), "Done.")
+    await desk.ask()
+    why = desk.decisions[0].why
+    assert why.startswith("The model searched for `sell \\u202e'hammer' x x")
+    assert len(why) < 200
+
+
 @pytest.mark.parametrize(
     ("query", "told"),
     [

@@ -113,7 +113,7 @@ def outline(spec: ToolSpec) -> str:
 def _alike(word: str, other: str) -> float:
     if word == other:
         return 1.0
-    if word[:BEGINNING] != other[:BEGINNING] or len(word) < BEGINNING:
+    if word[:BEGINNING] != other[:BEGINNING]:
         return 0.0
     shared = sum(
         1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(word, other, strict=False))

@@ -154,7 +154,6 @@ class Selection:
         names = tuple(name for name in heard.called if name in plan.hidden and name not in loaded)
         if names:
             run.append(self._decision("The model called what it was not told of", names))
-        heard.called.clear()
         heard.entries = len(run.transcript)
 
     async def _search(self, run: Run, query: Annotated[str, "a verb and a noun, such as `send mail`"]) -> str:
@@ -195,5 +194,5 @@ class Selection:
 
 
 def _quoted(query: str) -> str:
-    plain = readable(" ".join(query.split()))
+    plain = readable(" ".join(query.split())).replace("`", "'")
     return f"`{plain if len(plain) <= 80 else plain[:77] + '...'}`"

@@ -18,6 +18,7 @@ from harness_nb.context.count import counting
 from harness_nb.context.select import Selection
 from harness_nb.context.vocabulary import OFFLINE
 from harness_nb.context.window import Window
+from harness_nb.messages import Transcript, assistant, user
 from harness_nb.providers.scripted import call, say, scripted
 from harness_nb.seams import Request, Run
 from harness_nb.tools import Toolbox
@@ -97,8 +98,9 @@ async def test_the_cached_prefix_breaks_only_where_a_tool_came():
     assert sent < whole / 5
 
 
-async def spent(chosen, rounds=200):
-    request, run = Request("", (), Toolbox(chosen.tools).specs), Run()
+async def spent(chosen, messages=0, rounds=200):
+    request = Request("", (), Toolbox(chosen.tools).specs)
+    run = Run(Transcript([user("Go."), assistant("Done.")] * (messages // 2)))
     await chosen(request, run)
     began = time.process_time()
     for _ in range(rounds):
@@ -108,6 +110,7 @@ async def spent(chosen, rounds=200):
 
 async def test_choosing_costs_microseconds_a_turn_and_a_search_milliseconds():
     small, large = await spent(selection(20)), await spent(selection(200))
+    long = await spent(selection(200), 4_000)
     began = time.process_time()
     catalogue = Catalogue(tool.spec for tool in OFFICE["copies"](TOOLS, 200))
     built = time.process_time() - began
@@ -115,9 +118,12 @@ async def test_choosing_costs_microseconds_a_turn_and_a_search_milliseconds():
     for entry in ENTRIES:
         catalogue.found(entry.words, 5)
     asked = (time.process_time() - began) / len(ENTRIES)
-    print(f"a turn: {small * 1e6:.0f} us of CPU with 20 tools, {large * 1e6:.0f} us with 200")
+    print(
+        f"a turn: {small * 1e6:.0f} us of CPU with 20 tools, {large * 1e6:.0f} us with 200, {long * 1e6:.0f} us after 4,000 messages"
+    )
     print(
         f"200 tools made searchable in {built * 1e3:.0f} ms of CPU with the tools themselves, a search {asked * 1e3:.1f} ms"
     )
     assert small < 100e-6
+    assert long < 300e-6
     assert asked < 0.05
