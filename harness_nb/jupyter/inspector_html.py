@@ -37,7 +37,7 @@ KINDS = {
 
 CACHED = {"cached": "cached", "again": "read again", "new": "new"}
 CACHES = (
-    "Age is in turns. "
+    "No. is the message's number, as in `%context pin 3`; age is in turns. "
     "Cached: the request begins with it as the one before did, so a provider's prompt cache can serve it. Read again: sent "
     "before, but it stands behind a change. New: not in the request before."
 )
@@ -94,7 +94,7 @@ def _of_usable(look: Inspection, turn: int) -> str:
 AFTER = "padding:2px 12px 2px 16px;text-align:left;vertical-align:top;border:0"
 BAR = "display:inline-block;height:8px;margin-right:6px;border-radius:2px;background-color:rgb(124,138,165)"
 HEAD = (
-    ("message", CELL),
+    ("no.", CELL),
     ("part", CELL),
     ("tokens", NUMBER),
     ("share", NUMBER),
@@ -170,7 +170,8 @@ def changes(look: Inspection, turn: int) -> Iterator[str]:
     after = weight(found.after - found.same)
     if found.broke:
         place = f"byte {found.same:,} of {found.before:,}, after about {counted(found.tokens, 'token')}"
-        yield f"The prefix broke at {place}. {visible(clipped(found.why, 400))}"
+        numbers = _numbers(found.decision) if found.decision is not None else ""
+        yield f"The prefix broke at {place}. {visible(clipped(found.why, 400))}{numbers}"
         yield f"A prompt cache can serve the request up to there; the {after} from there on were read anew."
     else:
         same = f"{counted(found.same, 'byte')}, about {counted(found.tokens, 'token')}"
@@ -178,7 +179,8 @@ def changes(look: Inspection, turn: int) -> Iterator[str]:
     models = [visible(clipped(record.model, 80)) for record in look.turns[turn - 2 : turn]]
     if models[0] != models[1] and all(models):
         yield f"The model changed from {models[0]} to {models[1]}, whose cache holds nothing of this."
-    yield from map(_decided, look.decisions(turn)[:8])
+    others = [decision for decision in look.decisions(turn) if decision is not found.decision]
+    yield from map(_decided, others[:8])
 
 
 def _excerpt(text: str, other: str) -> str:
@@ -195,8 +197,11 @@ def _excerpt(text: str, other: str) -> str:
 
 
 def _decided(decision: Decision) -> str:
-    numbers = f" {decision.before:,} → {counted(decision.after, 'token')}." if decision.before else ""
-    return f'Decided before this turn, "{visible(clipped(decision.by, 20))}": {visible(clipped(decision.why, 300))}{numbers}'
+    return f'Decided before this turn, "{visible(clipped(decision.by, 20))}": {visible(clipped(decision.why, 300))}{_numbers(decision)}'
+
+
+def _numbers(decision: Decision) -> str:
+    return f" {decision.before:,} → {counted(decision.after, 'token')}." if decision.before else ""
 
 
 def what_if(name: str, found: WhatIf) -> str:

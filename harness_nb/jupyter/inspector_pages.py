@@ -20,7 +20,7 @@ from harness_nb.jupyter.inspector_html import (
     what_if,
 )
 from harness_nb.jupyter.inspector_record import MEASURES
-from harness_nb.jupyter.words import clipped, counted, visible
+from harness_nb.jupyter.words import clipped, counted, named, visible
 
 if TYPE_CHECKING:
     from harness_nb.context.parts import PartRow
@@ -92,7 +92,7 @@ class Pages:
         if asked.get("order") == "hidden" or not rows:
             note = out_of_sight(self.look, turn, rows)
             return f'<div style="{FAINT_LINE}">{note}</div>{part_table(shown) if rows else ""}{more}'
-        note = f'<div style="{FAINT_LINE}">{CACHES}</div>'
+        note = f'<div style="{FAINT_LINE}">{named(CACHES)}</div>'
         return f"{around[0]}{part_table(shown)}{around[1]}{note}"
 
     def part(self, asked: Json) -> str:

@@ -25,7 +25,7 @@ from harness_nb.jupyter.inspector_html import (
     what_if,
 )
 from harness_nb.jupyter.tables import Table, literal
-from harness_nb.jupyter.words import clipped, counted, visible
+from harness_nb.jupyter.words import clipped, counted, named, visible
 
 PARTS = 12
 """Parts of the newest turn that are kept, the largest ones."""
@@ -78,7 +78,7 @@ def as_html(look: Inspection) -> str:
     rows, left_out = largest(look.parts(turn), PARTS)
     more = f'<div style="{FAINT_LINE}">{left_out.replace("`", "")}</div>' if left_out else ""
     hidden = out_of_sight(look, turn, look.hidden(turn))
-    notes = f'{more}<div style="{FAINT_LINE}">{hidden}</div><div style="{FAINT_LINE}">{CACHES}</div>'
+    notes = f'{more}<div style="{FAINT_LINE}">{hidden}</div><div style="{FAINT_LINE}">{named(CACHES)}</div>'
     estimates = "".join(what_if(name, look.what_if(turn, measure)) for name, measure in MEASURES)
     inside = "".join(
         (
@@ -120,7 +120,7 @@ def _sections(look: Inspection) -> list[str | Table]:
         )
         for row in rows
     ]
-    head = ("message", "kind", "what", "tokens", "share", "age", "cache", "fate")
+    head = ("no.", "kind", "what", "tokens", "share", "age", "cache", "fate")
     caption = f"Parts of turn {turn:,}'s request, the largest first."
     if left_out:
         caption += f" {left_out}"

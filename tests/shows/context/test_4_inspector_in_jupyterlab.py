@@ -49,7 +49,7 @@ def opened(notebook, n):
 
 def test_a_finished_session_is_looked_at_turn_by_turn_and_part_by_part(desk):
     notebook = desk.open([SETUP, FINISHED, "%context"])
-    notebook.resize(1200, 1700)
+    notebook.resize(1200, 2000)
     notebook.run(0)
     notebook.run(1)
     inspector = opened(notebook, 2)
@@ -74,7 +74,7 @@ def test_a_finished_session_is_looked_at_turn_by_turn_and_part_by_part(desk):
 
 
 def test_a_break_of_the_prefix_is_explained_and_what_if_changes_nothing(desk):
-    notebook = desk.open([SETUP, FINISHED, "%context", "len(harness_nb.session().transcript)"])
+    notebook = desk.open([SETUP, FINISHED, "%context", "print(len(harness_nb.session().transcript))"])
     notebook.resize(1200, 1300)
     notebook.run(0)
     notebook.run(1)
@@ -157,7 +157,7 @@ def test_what_is_saved_is_no_widget_and_reads_untrusted(desk):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_it_fits_600_pixels_in_both_themes(desk, theme):
     notebook = desk.open([SETUP, FINISHED, "%context", "%context --plot"])
-    notebook.resize(600, 1700)
+    notebook.resize(600, 2200)
     notebook.theme(theme)
     notebook.run(0)
     notebook.run(1)
