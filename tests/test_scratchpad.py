@@ -160,14 +160,15 @@ def test_the_table_shows_hostile_notes_as_text(tmp_path):
     assert "<script" not in html
 
 
-async def test_a_rule_lets_notes_be_written_and_another_takes_that_back(tmp_path):
+async def test_notes_are_written_without_asking_until_a_rule_or_the_mode_forbids_it(tmp_path):
     pad = Scratchpad(tmp_path)
-    for rules, wrote in (
-        ((), False),
-        (("allow scratchpad_write",), True),
-        (("allow scratchpad_write", "deny scratchpad_*"), False),
+    for mode, rules, wrote in (
+        ("ask", (), True),
+        ("plan", (), False),
+        ("ask", ("deny scratchpad_*",), False),
+        ("ask", ("ask scratchpad_write",), False),
     ):
-        gate = permitted(policy("ask", rules, tmp_path), nobody)
+        gate = permitted(policy(mode, rules, tmp_path), nobody)
         said = await call(pad, "scratchpad_write", gate, key="plan", text="x")
         assert said.is_error is not wrote
 
