@@ -153,12 +153,12 @@ def test_the_gauge_turns_red_a_decision_explains_itself_and_is_taken_back_and_th
     ):
         assert part in text
     folds = reopened.output(1).locator("summary", has_text="What happened to each message")
+    reopened.output(1).locator("summary", has_text="old tool results were masked").first.click()
     folds.first.click()
     assert "result of look page=0" in reopened.text(1)
-    widths = (
-        reopened.output(1)
-        .locator("div[style*='background-color: rgb(224']")
-        .evaluate_all("all => all.map(e => e.offsetWidth)")
+    widths = reopened.output(1).evaluate(
+        """area => [...area.querySelectorAll("div")]
+            .filter(e => getComputedStyle(e).backgroundColor === "rgb(224, 163, 62)").map(e => e.offsetWidth)"""
     )
     assert any(width > 20 for width in widths), "the bars are gone"
     for theme in ("light", "dark"):
