@@ -135,7 +135,10 @@ def table(turns: Sequence[TurnRecord], most: int) -> Table:
     caption = "Tokens of each turn, as measured before the model was asked."
     if cut:
         caption += f" The {counted(cut, 'earlier turn')} {'is' if cut == 1 else 'are'} not listed here."
-    return Table(caption, HEAD, cells)
+    known = [
+        i for i in range(len(HEAD)) if any(row[i] for row in cells)
+    ]  # no provider counted: no column for it
+    return Table(caption, tuple(HEAD[i] for i in known), [tuple(row[i] for i in known) for row in cells])
 
 
 PICTURED = 400

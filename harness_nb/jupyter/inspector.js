@@ -37,7 +37,7 @@ export default () => {
   const trying = make("div", { className: "hnb-trying" },
     make("label", {}, "Window ", sizes.window, " tokens"), make("label", {}, "Summary ", sizes.summary, " tokens"));
   const hint = make("p", { className: "hnb-hint", aria: { role: "status" } });
-  const body = make("div");
+  const body = make("div", { className: "hnb-body" });
   const panel = make("div", { className: "hnb-panel", aria: { role: "tabpanel" } }, make("div", { className: "hnb-choices" }, order, trying), hint, body);
   const root = make("section", { className: "hnb-inspector", aria: { label: "Context of the session" } },
     make("header", {}, make("span", {}, make("strong", { textContent: "context" }), " · ", title), about),

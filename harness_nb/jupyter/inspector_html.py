@@ -91,11 +91,12 @@ def _of_usable(look: Inspection, turn: int) -> str:
     return f"{fill.total:,} of {fill.window - fill.headroom:,} tokens, {full(fill)}"
 
 
-AFTER = "padding:2px 12px 2px 16px;text-align:left;vertical-align:top;border:0"
+AFTER = "padding:2px 8px 2px 12px;text-align:left;vertical-align:top;border:0"
 BAR = "display:inline-block;height:8px;margin-right:6px;border-radius:2px;background-color:rgb(124,138,165)"
+# A notebook may lay tables out by their heads alone, so those have the widths.
 HEAD = (
-    ("no.", CELL),
-    ("part", CELL),
+    ("no.", f"{CELL};width:6%"),
+    ("part", f"{CELL};width:44%"),
     ("tokens", NUMBER),
     ("share", NUMBER),
     ("age", NUMBER),
@@ -126,7 +127,7 @@ def _part(row: PartRow, openable: int) -> str:
     share = f"{row.share:.1%}" if row.share else ""
     cache = CACHED[row.cache] if row.share else ""
     return (
-        f'<tr style="background-color:transparent"><td style="{CELL}">{row.message or ""}</td><td style="{CELL};width:50%;min-width:140px;overflow-wrap:anywhere">{what}</td>'
+        f'<tr style="background-color:transparent"><td style="{CELL}">{row.message or ""}</td><td style="{CELL};min-width:110px;overflow-wrap:anywhere">{what}</td>'
         f'<td style="{NUMBER}">{row.tokens:,}</td><td style="{NUMBER}">{bar}{share}</td><td style="{NUMBER}">{row.age:,}</td>'
         f'<td style="{AFTER}">{cache}</td><td style="{CELL}">{row.fate}</td></tr>'
     )

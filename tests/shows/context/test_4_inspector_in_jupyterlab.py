@@ -34,6 +34,23 @@ def script(turns, pace=0.0):
 FINISHED = "result = await script(18).run('Fetch every page and tell me the total.', show=False)"
 AT_WORK = "task = asyncio.ensure_future(script(40, pace=0.4).run('Fetch every page.', show=False))\nawait asyncio.sleep(6)"
 OVER = "task.cancel()\nawait asyncio.wait([task])"
+HOSTILE = r"""
+ACTS = "\n".join(["<script>window.broken=1</script>", "<img src=x onerror=window.broken=1>", "</pre></table><svg/onload=window.broken=1>",
+    "<iframe src=//evil.test></iframe>", "<style>*{display:none}</style>", "![x](https://evil.test/x.png)", "\u202e\x1b[31m'\">"])
+from harness_nb.messages import Thinking
+@tool(effects={"read"})
+def returns(text: str) -> str:
+    "Return it."
+    return text
+session = harness_nb.session()
+session.tools = [returns]
+session.model = scripted(say(Thinking(ACTS), ACTS, call("returns", text=ACTS)), ACTS, name=ACTS)
+result = await session.run(ACTS, show=False)
+"""
+FOREIGN = """(area) => [...area.querySelectorAll("*")].flatMap((e) => [
+  /^(script|img|iframe|svg|style|link|meta|input|object|embed|form)$/i.test(e.tagName) ? e.outerHTML : [],
+  [...e.attributes].filter((a) => /^on/i.test(a.name)).map((a) => a.name),
+].flat())"""
 WIDE = "(e) => e.scrollWidth > e.clientWidth + 1"
 
 
@@ -135,7 +152,7 @@ def test_what_is_saved_is_no_widget_and_reads_untrusted(desk):
     print(f"\n18 turns saved in {size / 1e3:.0f} kB")
     assert size < 75_000
     again = desk.open(desk.lab.untrusted(notebook.name), kernel=False)
-    again.resize(1200, 1500)
+    again.resize(1200, 2000)
     again.wait_for_text(2, "turn 18 of 18")
     read = again.text(2)
     for said in (
@@ -175,4 +192,25 @@ def test_it_fits_600_pixels_in_both_themes(desk, theme):
     expect(picture).to_be_visible()
     notebook.cell(3).get_by_text("The same as a table").click()
     notebook.screenshot(f"context_plot_600_{theme}", 3)
+    assert not notebook.faults
+
+
+def test_hostile_words_run_nothing_and_fetch_nothing(desk):
+    notebook = desk.open([SETUP, HOSTILE, "%context"])
+    asked = []
+    notebook.page.on("request", lambda request: asked.append(request.url))
+    notebook.run(0)
+    notebook.run(1)
+    inspector = opened(notebook, 2)
+    for tab in ("Request", "Change", "What if", "All turns", "Parts"):
+        inspector.get_by_role("tab", name=tab).click()
+        expect(inspector.get_by_role("tabpanel", name=tab)).to_be_visible()
+        notebook.page.wait_for_timeout(300)
+        assert inspector.locator(".hnb-body").evaluate(FOREIGN) == []
+    inspector.get_by_role("button", name="result returns").first.click()
+    expect(inspector.locator(".hnb-opened pre")).to_contain_text("<script>window.broken=1</script>")
+    assert inspector.locator(".hnb-opened").evaluate(FOREIGN) == []
+    assert notebook.output(2).locator(".hnb-context").evaluate(FOREIGN) == []
+    assert notebook.page.evaluate("window.broken") is None
+    assert [url for url in asked if "evil" in url] == []
     assert not notebook.faults
