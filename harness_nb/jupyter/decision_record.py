@@ -60,7 +60,7 @@ def _bars(card: DecisionCard) -> Iterator[str]:
         yield (
             f'<div title="{escape(told(fill))}" style="display:flex;flex-wrap:wrap;gap:10px;align-items:center;margin-top:4px">'
             f'<span style="width:44px">{name} </span><div style="{BAR}">{parts}</div>'
-            f'<span style="min-width:150px;text-align:right"> {escape(amount)}</span></div>'
+            f'<span style="width:200px;flex:0 0 200px;text-align:right"> {escape(amount)}</span></div>'
         )
     if fills:
         yield f'<div style="display:flex;flex-wrap:wrap;gap:2px 14px;margin-top:4px;font-size:12px">{"".join(_legend(*fills))}</div>'
