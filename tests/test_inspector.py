@@ -112,10 +112,11 @@ def test_hostile_words_read_as_they_are():
 
 def test_hostile_words_end_no_cell_and_no_line_of_the_markdown_twin():
     twin = bundle(Inspection.of(hostile()))["text/markdown"]
-    for line in twin.split("\n"):
-        assert "<" not in line.replace("\\<", "")
-        assert "![" not in line
-        assert not line.startswith("|") or line.replace("\\|", "").count("|") in {9, 11}
+    for block in twin.split("\n\n"):
+        lines = block.split("\n")
+        assert not any("<" in line.replace("\\<", "") or "![" in line for line in lines)
+        if lines[0].startswith("|"):
+            assert {line.replace("\\|", "").count("|") for line in lines} == {lines[0].count("|")}
 
 
 @settings(max_examples=25)
