@@ -156,6 +156,14 @@ async def test_a_guess_is_no_anchor(usage):
     assert (await kept.measure(asked)).total == 1005
 
 
+@pytest.mark.parametrize("counted", [-5, 3, 49, 10**12])
+async def test_a_count_that_can_not_be_of_this_request_is_no_anchor(counted):
+    kept, asked = account(), request(user(WORDS))
+    kept.anchor(asked, Usage(1500, 10))
+    kept.anchor(asked, Usage(counted, 10))
+    assert (await kept.measure(asked)).total == 1500
+
+
 async def test_cached_tokens_are_in_the_count_once():
     kept, asked = account(), request(user(WORDS))
     kept.anchor(asked, Usage(1500, 10, cache_read=1400, cache_write=50))

@@ -13,7 +13,7 @@ from harness_nb.context.compact import (
     told_to_summariser,
 )
 from harness_nb.context.count import counting
-from harness_nb.errors import ProviderError
+from harness_nb.errors import ProviderError, RunStop, UsageError
 from harness_nb.events import Notice
 from harness_nb.messages import (
     Decision,
@@ -151,7 +151,10 @@ def test_the_list_says_how_a_call_ended():
         ("  \n", "came back empty"),
         ("The pear, the pear. " * 400, "over and over"),
         (" ".join(str(n * 7919) for n in range(9_000)), "saves nothing"),
-        (ProviderError("The server is down."), "could not be had: The server is down."),
+        (say("I can't help with that.", stop="refusal"), "declined to write a summary"),
+        (ProviderError("The server is down."), r"could not be had: The server is down\.$"),
+        (UsageError("No key is set"), r"could not be had: No key is set\.$"),
+        (KeyError("content"), r"could not be had: KeyError: 'content'\.$"),
     ],
 )
 async def test_a_poor_summary_is_refused_and_nothing_has_changed(answer, sentence):
@@ -160,6 +163,18 @@ async def test_a_poor_summary_is_refused_and_nothing_has_changed(answer, sentenc
     with pytest.raises(NotCompactedError, match=sentence):
         await compacted(transcript, answer)
     assert transcript.live() == before
+
+
+async def test_a_budget_that_is_spent_on_a_summary_ends_the_run_all_the_same():
+    with pytest.raises(RunStop, match="budget is spent"):
+        await compacted(loop(6), RunStop("budget", "The budget is spent."))
+
+
+async def test_a_summary_that_the_output_limit_cut_off_says_so():
+    transcript = loop(6)
+    await compacted(transcript, say("The pear is in", stop="length"))
+    summary = next(m for m in transcript.live() if isinstance(m.parts[0], Summary))
+    assert "The pear is in\n[The summary was cut off here: what followed is missing.]\n" in summary.text
 
 
 async def test_what_a_summary_cost_is_counted_even_when_it_is_refused():

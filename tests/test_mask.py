@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from harness_nb.context.count import counting
-from harness_nb.context.mask import MARK, WORTH, freed, masking, too_large
+from harness_nb.context.mask import MARK, WORTH, freed, masking, masks, too_large
 from harness_nb.messages import (
     Decision,
     Image,
@@ -90,6 +90,23 @@ def test_pictures_go_with_their_result():
         Transcript([user("x"), asked("a"), Message("tool", (picture,))]).shown(), COUNTER, keep=0
     ).values()
     assert [type(part) for part in new.results[0].content] == [Text]
+
+
+def test_a_result_that_is_a_picture_only_is_masked_for_the_room_it_takes():
+    shot = Message("tool", (ToolResult("a", (Image(b"\x89PNG" * 9, "image/png"),)),))
+    transcript = Transcript([user("x"), asked("a"), shot])
+    changes = masking(transcript.shown(), COUNTER, keep=0)
+    assert "gave about 1,604 tokens here" in changes[shot.id][0].results[0].text
+    assert freed(transcript.shown(), changes, COUNTER) > 1_500
+
+
+def test_several_results_in_one_message_are_several_masks_and_earlier_ones_do_not_count():
+    results = Message("tool", tuple(ToolResult(name, (Text(LONG),)) for name in "abc"))
+    calls = assistant(*(ToolCall(name, "look") for name in "abc"))
+    transcript = Transcript([user("x"), calls, results])
+    assert masks(transcript.shown(), masking(transcript.shown(), COUNTER, keep=0)) == 3
+    transcript.append(Decision("mask", "why", masking(transcript.shown(), COUNTER, keep=2)))
+    assert masks(transcript.shown(), masking(transcript.shown(), COUNTER, keep=0)) == 2
 
 
 def test_a_call_with_broken_arguments_is_named_all_the_same():

@@ -11,7 +11,19 @@ from harness_nb.context.relief import Measures, Relief, refitted
 from harness_nb.context.window import Window
 from harness_nb.errors import ProviderError
 from harness_nb.events import ContextMeasured, DecisionMade, Notice
-from harness_nb.messages import Decision, Summary, Usage
+from harness_nb.messages import (
+    Decision,
+    Message,
+    Summary,
+    Text,
+    ToolCall,
+    ToolResult,
+    Transcript,
+    Usage,
+    assistant,
+    user,
+)
+from harness_nb.providers.fallback import falling_back
 from harness_nb.providers.scripted import call, say, scripted
 from harness_nb.seams import Request, Run, layered
 from harness_nb.tools import Toolbox, tool
@@ -169,6 +181,51 @@ async def test_a_person_who_is_asked_first_can_say_no():
     assert Notice("You kept the context as it was.") in desk.heard
 
 
+async def test_who_has_said_no_is_not_asked_again_before_there_is_more_however_full_it_is():
+    desk, asked = Desk(), []
+
+    async def no(decision):
+        asked.append(decision)
+        return False
+
+    desk.relief = Relief(desk.account, desk.summariser, Measures(least=0.1, patience=0.5), ask=no)
+    calls = [assistant(ToolCall(str(n), "look")) for n in range(6)]
+    given = [Message("tool", (ToolResult(str(n), (Text(PAGE),)),)) for n in range(6)]
+    run = Run(Transcript([user("Go."), *(m for pair in zip(calls, given, strict=True) for m in pair)]))
+    request = Request("x " * 1_600, run.transcript.live())
+    assert 0.95 < (await desk.account.measure(request)).share < 1.0
+    await desk.relief(request, run)
+    await desk.relief(request, run)
+    assert len(asked) == 1
+    await desk.relief.mask(request, run)
+    assert len(asked) == 2
+
+
+async def test_in_need_what_a_person_brought_back_is_left_out_before_the_run_ends():
+    desk = Desk("Found.", summaries=())
+    long = [assistant(PAGE * 2) for _ in range(8)]
+    desk.run.transcript.append(user("First."))
+    for message in long:
+        desk.run.transcript.append(message)
+    gone = Decision("compact", "why", {message.id: () for message in long})
+    desk.run.append(gone)
+    desk.run.append(Decision("you", "bring it back", undoes=gone.id))
+    assert (await desk.ask()).reason == "done"
+
+
+async def test_what_takes_the_room_is_named_for_what_it_is():
+    desk = Desk("Found.", summaries=())
+    said = assistant(PAGE * 10)
+    desk.run.transcript.append(user("First."))
+    desk.run.transcript.append(said)
+    desk.run.append(Decision("you", "pin", pins=(said.id,)))
+    assert "must stay is what you pinned" in (await desk.ask()).detail
+    fresh = Desk("Found.", summaries=())
+    fresh.run.transcript.append(assistant(ToolCall("c", "look", '{"n": "' + PAGE * 10 + '"}')))
+    fresh.run.transcript.append(Message("tool", (ToolResult("c", (Text("x"),)),)))
+    assert "must stay is one turn of the model's" in (await fresh.agent.run(None, fresh.run)).detail
+
+
 async def test_where_the_provider_clears_by_itself_nothing_is_masked_here_until_it_is_nearly_full():
     desk = Desk(*looks(4), "Found.", clears=True, summaries=(), size=3_300)
     await desk.ask()
@@ -190,6 +247,25 @@ async def test_too_large_for_the_provider_room_is_made_once_and_the_window_learn
     assert desk.account.window.size == 2_600
     assert desk.account.turns[-1].fill.share < 1.0
     assert desk.decisions
+
+
+async def test_where_we_count_far_too_little_the_providers_refusal_holds_and_room_is_made():
+    fault = ProviderError("prompt is too long", overflow=True, window=30_000)
+    desk = Desk(*looks(6), fault, "Found.", size=60_000, summaries=())
+    assert (await desk.ask()).reason == "done"
+    assert [decision.by for decision in desk.decisions] == ["mask"]
+
+
+async def test_the_window_of_a_model_that_only_took_over_is_not_taken_for_the_first_models():
+    desk = Desk("Found.", size=200_000)
+    first = scripted(ProviderError("down", retryable=True), "Found.")
+    second = scripted(ProviderError("too long", overflow=True, window=2_600), "Found.")
+    layers = measured(desk.account), refitted(desk.relief), falling_back(second)
+    agent = Agent(layered(first, *layers), prepare=(desk.relief,))
+    earlier = [message for n in range(12) for message in (user(PAGE[:900]), assistant(PAGE[:900]))]
+    outcome = await agent.run("On.", Run(Transcript(earlier)))
+    assert outcome.reason == "done"
+    assert desk.account.window.size == 200_000
 
 
 async def test_too_large_twice_is_an_error_in_the_providers_words():

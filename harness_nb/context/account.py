@@ -25,6 +25,10 @@ from harness_nb.messages import Message, Transcript, Usage
 from harness_nb.seams import ModelLayer, Proceed, Reply, Request, Run, ToolSpec
 from harness_nb.tasks import off_loop
 
+BEYOND, ADDED = 20, 100_000
+"""How many times our estimate, or what part of it, a count may be, and tokens that a provider may add besides. Beyond that
+it is a count of something else: some servers leave out what was cached."""
+
 
 @dataclass(frozen=True, slots=True)
 class TurnRecord:
@@ -83,10 +87,14 @@ class Account:
 
     @property
     def window(self) -> Window:
-        """The model's window, as far as it is known."""
+        """The model's window, as far as it is known; set it to take back what was learnt of another one."""
         if not isinstance(self._window, Window):
             self._window = self._window()
         return self._window
+
+    @window.setter
+    def window(self, window: Window) -> None:
+        self._window = window
 
     async def measure(self, request: Request) -> Fill:
         """Count what fills the window in this request; much text is counted off the event loop."""
@@ -115,11 +123,13 @@ class Account:
         return replace(fill, state="red" if fill.share >= self.red else "yellow")
 
     def anchor(self, request: Request, usage: Usage) -> None:
-        """Hold on to what the provider counted for this request; a guess, or nothing, is passed over."""
+        """Hold on to what the provider counted for this request; a guess, nothing, and what can't be are passed over."""
         if usage.estimated or usage.input <= 0:
             return
         estimate = max(1, sum(self._tally.tokens(request).values()))
         before, counted = self._anchor, usage.context or usage.input
+        if not estimate / BEYOND <= counted <= estimate * BEYOND + ADDED:
+            return
         self._anchor = before.moved(estimate, counted) if before else Anchor.first(estimate, counted)
 
     def learn(self, window: int) -> None:

@@ -6,7 +6,8 @@ right before the newest part, so that the request begins as it always did. A cal
 The summary is written by a model that has no tools and reads a text of bounded length. Below it stands a list of the
 calls that were made, written by us: whatever a model leaves out, that something was done is never lost.
 
-An answer that is empty, runs in circles, or isn't smaller than what it replaces is refused, and nothing has changed.
+An answer that is empty, declines, runs in circles, or isn't smaller than what it replaces is refused, and nothing has
+changed. Nor has it where the summariser fails, in whatever way: a run can go on without a summary.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from dataclasses import dataclass
 
 from harness_nb.context.count import Counter
 from harness_nb.context.mask import Changes, Shown, called
-from harness_nb.errors import HarnessError, ProviderError
+from harness_nb.errors import HarnessError, RunStop
 from harness_nb.events import Event, Notice, RetryWaiting
 from harness_nb.messages import Message, Summary, Text, ToolCall, ToolResult, Usage, user
 from harness_nb.results import bounded
-from harness_nb.seams import Model, Request, Run
+from harness_nb.seams import Model, Reply, Request, Run
 
 PROMPT = """\
 You summarise the earlier part of a conversation between a person and an assistant that uses tools. Your summary
@@ -50,6 +51,9 @@ LONGEST_SUMMARY = 8_000
 
 CIRCLES = 0.08
 """A text that packs smaller than this part of itself says the same thing over and over."""
+
+
+CUT_OFF = "[The summary was cut off here: what followed is missing.]"
 
 
 class NotCompactedError(HarnessError):
@@ -146,10 +150,13 @@ async def summarised(
     quiet = Run(listener=lambda event: _pass_on(event, run))
     try:
         reply = await summariser(Request(PROMPT, (user(told),), (), limit), quiet)
-    except ProviderError as fault:
-        raise NotCompactedError(f"The summary could not be had: {fault}") from fault
+    except RunStop:  # a budget is spent: that ends the run
+        raise
+    except Exception as fault:
+        said = str(fault) if isinstance(fault, HarnessError) else f"{type(fault).__name__}: {fault}"
+        raise NotCompactedError(f"The summary could not be had: {said.rstrip('.: ')}.") from fault
     run.usage += reply.usage
-    text = _accepted(reply.message)
+    text = _accepted(reply)
     message = summary_message(text, [shown[i][0] for i in plan.replaced])
     changes: Changes = {shown[i][0].id: () for i in plan.replaced}
     changes[shown[plan.place][0].id] = (message,)
@@ -208,14 +215,16 @@ def _lines(message: Message, calls: dict[str, ToolCall]) -> Iterator[str]:
                 pass
 
 
-def _accepted(message: Message) -> str:
-    text = message.text.strip()
+def _accepted(reply: Reply) -> str:
+    text = reply.message.text.strip()
+    if reply.stop == "refusal":
+        raise NotCompactedError("The model declined to write a summary, so none was taken.")
     if not text:
         raise NotCompactedError("The summary came back empty, so it was not taken.")
     data = text.encode("utf-8", "replace")
     if len(data) > 1_000 and len(zlib.compress(data)) < CIRCLES * len(data):
         raise NotCompactedError("The summary says the same thing over and over, so it was not taken.")
-    return text
+    return f"{text}\n{CUT_OFF}" if reply.stop == "length" else text
 
 
 def _pass_on(event: Event, run: Run) -> None:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from harness_nb.context.count import Counter
-from harness_nb.messages import Message, Text, ToolCall, ToolResult
+from harness_nb.context.count import Counter, pictured
+from harness_nb.messages import Image, Message, Text, ToolCall, ToolResult
 from harness_nb.results import bounded
 
 Shown: TypeAlias = Sequence[tuple[Message, tuple[Message, ...]]]
@@ -85,6 +85,17 @@ def freed(shown: Shown, changes: Changes, counter: Counter) -> int:
     return gone - sum(counter.message(m) for now in changes.values() for m in now)
 
 
+def masks(shown: Shown, changes: Changes) -> int:
+    """Count the results that the changes mask: a message may hold several."""
+    before = [m for recorded, messages in shown if recorded.id in changes for m in messages]
+    after = [m for messages in changes.values() for m in messages]
+    return _marked(after) - _marked(before)
+
+
+def _marked(messages: Sequence[Message]) -> int:
+    return sum(result.text.startswith(MARK) for message in messages for result in message.results)
+
+
 def placeholder(call: ToolCall, tokens: int, how: str) -> str:
     """Write the line that stands for a result."""
     return f"{MARK}{called(call)} gave about {tokens:,} tokens here. {how}]"
@@ -125,9 +136,10 @@ def _maskable(shown: Shown, counter: Counter, keep: int, spared: Collection[str]
             sizes = zip(message.results, counter.results(message), strict=True)
             for result, tokens in reversed(list(sizes)):
                 age += 1
+                seen = sum(pictured(part.data) for part in result.content if isinstance(part, Image))
                 masked = result.text.startswith(MARK)
-                if age > keep and tokens >= WORTH and not masked and recorded.id not in spared:
-                    yield _Old(slot, result, tokens, age)
+                if age > keep and tokens + seen >= WORTH and not masked and recorded.id not in spared:
+                    yield _Old(slot, result, tokens + seen, age)
 
 
 def _swapped(messages: tuple[Message, ...], old: ToolResult, new: ToolResult) -> tuple[Message, ...]:

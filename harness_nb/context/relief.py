@@ -22,10 +22,11 @@ from typing import TypeAlias
 
 from harness_nb.context.account import Account
 from harness_nb.context.compact import NotCompactedError, Plan, planned, summarised
-from harness_nb.context.mask import NEWEST, Again, Changes, anew, freed, masking, too_large
+from harness_nb.context.mask import NEWEST, Again, Changes, anew, freed, masking, masks, too_large
+from harness_nb.context.tally import scaled
 from harness_nb.errors import ProviderError, RunStop
-from harness_nb.events import Fill, Notice, TurnRestarted
-from harness_nb.messages import Decision, Message, Text, Transcript
+from harness_nb.events import Event, Fill, ModelSwitched, Notice, TurnRestarted
+from harness_nb.messages import Decision, Message, Role, Text, Transcript
 from harness_nb.seams import Model, ModelLayer, Proceed, Reply, Request, Run
 
 Ask: TypeAlias = Callable[[Decision], Awaitable[bool]]
@@ -90,7 +91,7 @@ class Relief:
         self._again = again
         self._ask = ask
         self._clears = clears
-        self._given_up_at = 0
+        self._given_up_at = self._refused_at = 0
         self._left_to_provider = False
 
     async def __call__(self, request: Request, run: Run) -> Request:
@@ -102,18 +103,20 @@ class Relief:
         if now.fill.state == "red":
             await self._relieve(now)
         else:
-            self._given_up_at, self._left_to_provider = 0, False
+            self._given_up_at, self._refused_at, self._left_to_provider = 0, 0, False
         return now.request
 
     async def mask(self, request: Request, run: Run) -> Decision | None:
         """Mask every old result now, however full the window is; None where there is none, or it was refused."""
         now = _Now(request, run, await self.account.measure(request))
+        self._refused_at = 0
         changes = self._maskable(now, self.measures.keep, spared(run.transcript))
-        return await self._decide(now, Decision("mask", _masked(changes, "You asked"), changes))
+        return await self._decide(now, _wish(now, changes, "You asked"))
 
     async def compact(self, request: Request, run: Run) -> Decision | None:
         """Summarise now, however full the window is; None if it was refused. Raises NotCompactedError, with the reason."""
         now = _Now(request, run, await self.account.measure(request))
+        self._refused_at = 0
         decision = await self._summary(now, "You asked")
         if decision is None:
             raise NotCompactedError("There is nothing new to summarise.")
@@ -126,9 +129,11 @@ class Relief:
         self.account.learn(fault.window or guess)
         if self.account.window.usable <= 0:
             return None
-        self._given_up_at, self._left_to_provider = 0, True
+        self._given_up_at, self._refused_at, self._left_to_provider = 0, 0, True
+        fill, usable = await self.account.measure(request), self.account.window.usable
         # Our count may be too low: what the provider says is what holds.
-        now = _Now(request, run, replace(await self.account.measure(request), state="red"))
+        full = replace(fill, tokens=scaled(fill.tokens, max(fill.total, usable)), state="red")
+        now = _Now(request, run, full)
         await self._relieve(now)
         return now.request if now.request.messages != request.messages else None
 
@@ -162,7 +167,7 @@ class Relief:
         changes = self._maskable(now, self.measures.keep, spared(now.run.transcript), goal)
         gain = freed(now.run.transcript.shown(), changes, self.account.counter)
         if gain >= max(1, least * usable):
-            await self._decide(now, Decision("mask", _masked(changes, _full(now.fill)), changes))
+            await self._decide(now, _wish(now, changes, _full(now.fill)))
 
     async def _compact(self, now: _Now) -> None:
         for left in reversed(range(self.measures.attempts if self._summariser is not None else 0)):
@@ -196,11 +201,13 @@ class Relief:
     async def _mask_in_need(self, now: _Now) -> None:
         """Mask all results but the newest, those too that a person brought back."""
         changes = self._maskable(now, 1, now.run.transcript.pinned())
-        await self._decide(now, Decision("mask", _masked(changes, _full(now.fill)), changes), must=True)
+        await self._decide(now, _wish(now, changes, _full(now.fill)), must=True)
 
     async def _leave_out(self, now: _Now) -> None:
-        """Leave out the oldest messages without a summary: what is left when none can be had."""
+        """Leave out the oldest messages without a summary: what is left when none can be had. What was brought back goes last."""
         shown, plan = now.run.transcript.shown(), self._planned(now, 0, 0)
+        if plan is None:
+            plan = self._planned(now, 0, 0, now.run.transcript.pinned())
         if plan is None:
             return
         number = f"{len(plan.replaced):,} earlier messages"
@@ -213,13 +220,15 @@ class Relief:
         shown = now.run.transcript.shown()
         return masking(shown, self.account.counter, keep=keep, goal=goal, spared=kept, again=self._again)
 
-    def _planned(self, now: _Now, recent: int, words: int) -> Plan | None:
-        shown, kept = now.run.transcript.shown(), spared(now.run.transcript)
+    def _planned(
+        self, now: _Now, recent: int, words: int, kept: Collection[str] | None = None
+    ) -> Plan | None:
+        shown, kept = now.run.transcript.shown(), spared(now.run.transcript) if kept is None else kept
         return planned(shown, self.account.counter, recent=recent, words=words, spared=kept)
 
     async def _decide(self, now: _Now, wish: Decision, *, must: bool = False) -> Decision | None:
         """Count what a decision does, ask if that is wanted, and put it on record; None if it is empty or was refused."""
-        if not wish.changes:
+        if not wish.changes or (not must and now.fill.total < self._refused_at):
             return None
         seen = Transcript([*now.run.transcript.entries, wish]).live()
         request = replace(now.request, messages=seen)
@@ -228,6 +237,7 @@ class Relief:
         if self._ask is not None and not must and not await self._ask(decision):
             now.run.emit(Notice("You kept the context as it was."))
             self._give_up(now)
+            self._refused_at = self._given_up_at
             return None
         now.run.append(decision)
         now.request, now.fill = request, fill
@@ -235,12 +245,17 @@ class Relief:
 
     def _too_big(self, now: _Now) -> str:
         counter, pinned, tokens = self.account.counter, now.run.transcript.pinned(), now.fill.tokens
-        requests = [counter.message(m) for m in now.request.messages if m.role == "user"]
+
+        def largest(role: Role) -> int:
+            return max((counter.message(m) for m in now.request.messages if m.role == role), default=0)
+
         parts = {
             "the system prompt": tokens.get("system", 0),
             "the tools": tokens.get("tools", 0),
             "what you pinned": sum(counter.message(m) for m in now.request.messages if m.id in pinned),
-            "a request of yours": max(requests, default=0),
+            "a request of yours": largest("user"),
+            "one turn of the model's": largest("assistant"),
+            "the results of one turn": largest("tool"),
         }
         what, size = max(parts.items(), key=lambda part: part[1])
         return (
@@ -256,21 +271,32 @@ LEFT_OUT = "[{} are left out here, because the context window was full.]"
 def refitted(relief: Relief) -> ModelLayer:
     """Make the layer that answers a provider's `too large`: it learns the window, makes room and asks once more.
 
-    Put it inside of `measured`, outside of fallbacks and retries.
+    Put it inside of `measured`, outside of fallbacks and retries. The window of a model that only took this turn over
+    holds for this turn.
     """
 
     async def layer(request: Request, run: Run, proceed: Proceed[Request, Reply]) -> Reply:
+        switched = list[Event]()
+        with run.overheard(
+            lambda event: switched.append(event) if isinstance(event, ModelSwitched) else None
+        ):
+            try:
+                return await proceed(request)
+            except ProviderError as fault:
+                if not fault.overflow:
+                    raise
+                overflow = fault
+        own, others = relief.account.window, bool(switched)
         try:
-            return await proceed(request)
-        except ProviderError as fault:
-            if not fault.overflow:
-                raise
             if run.streamed:
                 run.emit(TurnRestarted("the request was larger than the model's window."))
-            smaller = await relief.overflowed(request, run, fault)
+            smaller = await relief.overflowed(request, run, overflow)
             if smaller is None:
-                raise
-        return await proceed(smaller)
+                raise overflow
+            return await proceed(smaller)
+        finally:
+            if others:
+                relief.account.window = own
 
     return layer
 
@@ -286,6 +312,7 @@ def _full(fill: Fill) -> str:
     return f"The context was {fill.share:.0%} full"
 
 
-def _masked(changes: Changes, because: str) -> str:
-    number = len(changes)
-    return f"{because}, so {'an old tool result was' if number == 1 else f'{number:,} old tool results were'} masked."
+def _wish(now: _Now, changes: Changes, because: str) -> Decision:
+    number = masks(now.run.transcript.shown(), changes)
+    what = "an old tool result was" if number == 1 else f"{number:,} old tool results were"
+    return Decision("mask", f"{because}, so {what} masked.", changes)
