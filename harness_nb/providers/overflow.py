@@ -80,6 +80,7 @@ def overflow(status: int | None, code: str, words: str, said: Mapping[str, objec
     if not told and not found:
         return False, 0
     named = [match["window"] for match in found if match.groupdict().get("window")]
-    fields = [size for key in SIZES if isinstance(size := said.get(key), int)]
-    sizes = fields + [int(number.replace(",", "")) for number in named if len(number) <= len("100,000,000")]
+    fields = [size for key in SIZES if isinstance(size := said.get(key), int) and size is not True]
+    digits = [number.replace(",", "") for number in named if len(number) <= len("100,000,000")]
+    sizes = fields + [int(number) for number in digits if number]
     return True, next((size for size in sizes if 0 < size <= LARGEST), 0)

@@ -105,7 +105,7 @@ async def test_a_code_and_a_field_say_it_too(wire):
 
 
 @every_wire
-@pytest.mark.parametrize("size", ["0", "9" * 10, "9" * 5000, "-5"])
+@pytest.mark.parametrize("size", ["0", "9" * 10, "9" * 5000, "-5", ",", ",,,"])
 async def test_a_window_that_can_not_be_is_not_believed(wire, size):
     error = await failed(wire, refusal(400, f"prompt is too long: 5 tokens > {size} maximum", n_ctx=10**30))
     assert (error.overflow, error.window) == (True, 0)
