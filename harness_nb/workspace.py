@@ -111,10 +111,12 @@ class Folder:
         """Look at a name itself, not at what it may link to. Raises OSError."""
         return os.stat(self._at(name), dir_fd=self.handle, follow_symlinks=False)
 
-    def mkdir(self, name: str) -> None:
-        """Make a directory in it, unless there is one."""
+    def mkdir(self, name: str, mode: int = 0o777) -> bool:
+        """Make a directory in it, unless there is something; return whether it was made."""
         with contextlib.suppress(FileExistsError):
-            os.mkdir(self._at(name), dir_fd=self.handle)
+            os.mkdir(self._at(name), mode, dir_fd=self.handle)
+            return True
+        return False
 
     def replace(self, old: str, new: str) -> None:
         """Rename in one step; a link called `new` is replaced, not followed."""

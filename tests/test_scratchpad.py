@@ -1,8 +1,10 @@
 """Notes are files beside the session: bounded, private, found again, and nothing else is ever touched."""
 
 import json
+import os
 import stat
 import string
+import tempfile
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -100,6 +102,28 @@ def test_links_are_neither_followed_nor_listed(tmp_path):
         pad.read("plan")
     pad.write("plan", "ours")
     assert (outside.read_text(), pad.read("plan")) == ("theirs", "ours")
+
+
+def test_a_link_on_the_way_from_the_current_directory_is_not_followed(tmp_path, monkeypatch):
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "ours").mkdir()
+    monkeypatch.chdir(tmp_path / "ours")
+    pad = Scratchpad("kept/notes/main")
+    (tmp_path / "ours/kept").mkdir()
+    (tmp_path / "ours/kept/notes").symlink_to(tmp_path / "theirs")
+    for wish in (lambda: pad.write("plan", "x"), lambda: pad.read("plan"), pad.list):
+        with pytest.raises(ToolError, match="not a directory"):
+            wish()
+    assert list((tmp_path / "theirs").iterdir()) == []
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="needs a file system that keeps any time")  # noqa: S108
+def test_a_time_beyond_the_calendar_is_the_last_there_is():
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
+        pad = Scratchpad(place)
+        pad.write("plan", "x")
+        os.utime(pad.folder / "plan.txt", (0, 10**12))
+        assert [note.changed.year for note in pad.list()] == [9999]
 
 
 def test_a_folder_that_is_a_link_or_a_file_is_one_sentence(tmp_path):

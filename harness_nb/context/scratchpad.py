@@ -85,12 +85,14 @@ class Note:
 class Scratchpad:
     """The notes of one session, each a file `<key>.txt` or `<key>.md` in `folder`; one writer at a time.
 
-    The folder is made at the first note, for its owner only and unseen by git. Links are not followed.
+    The folder is made at the first note, for its owner only and unseen by git. Links are not followed, neither in it
+    nor, where it is given relative to the current directory, on the way from there.
     """
 
     def __init__(self, folder: str | Path) -> None:
         """Touch nothing yet."""
         self.folder = Path(folder).absolute()
+        self._root = self.folder.parent if Path(folder).is_absolute() else Path.cwd()
         self._lock = threading.Lock()
         self.tools: tuple[Tool, ...] = (
             tool(name="scratchpad_write", effects={"write"}, description=WRITE, preview=self._preview)(
@@ -141,7 +143,7 @@ class Scratchpad:
                 with contextlib.suppress(OSError):
                     text, state = _got(inside, name)
                     begin = next((line.strip() for line in text.splitlines() if line.strip()), "")
-                    changed = datetime.fromtimestamp(state.st_mtime, UTC)
+                    changed = _time(state.st_mtime)
                     begin = begin if len(begin) <= SHOWN else f"{begin[: SHOWN - 1]}…"
                     found.append(Note(key, len(text), changed, begin))
         return tuple(found)
@@ -175,17 +177,21 @@ class Scratchpad:
     @contextmanager
     def _opened(self, doing: str, *, make: bool = False) -> Iterator[Folder | None]:
         """Open the folder, None where there is none yet. What the system refuses inside becomes a ToolError."""
-        made = False
         try:
-            if make:
-                self.folder.parent.mkdir(parents=True, exist_ok=True)
-                with contextlib.suppress(FileExistsError):
-                    self.folder.mkdir(mode=0o700)
-                    made = True
-            elif not os.path.lexists(self.folder):
-                yield None
-                return
-            with folder(self.folder.parent.resolve(strict=True), (self.folder.name,)) as inside:
+            with contextlib.ExitStack() as stack:
+                try:
+                    if make:
+                        self._root.mkdir(parents=True, exist_ok=True)
+                    parts = self.folder.relative_to(self._root).parts
+                    root = self._root.resolve(strict=True)
+                    above = stack.enter_context(folder(root, parts[:-1], make=make))
+                    made = make and above.mkdir(parts[-1], 0o700)
+                    inside = stack.enter_context(folder(root, parts))
+                except FileNotFoundError:
+                    if make:
+                        raise
+                    yield None
+                    return
                 if made:
                     _put(inside, ".gitignore", b"*\n")
                 yield inside
@@ -256,6 +262,14 @@ def _got(inside: Folder, name: str) -> tuple[str, os.stat_result]:
     if len(data) > LARGEST:
         text += f"\n[the note is longer: these are its first {LARGEST:,} bytes of {state.st_size:,}]"
     return text, state
+
+
+def _time(seconds: float) -> datetime:
+    """Return the time of a file, the latest there is for one beyond: a file system keeps any number."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError):
+        return datetime.max.replace(tzinfo=UTC)
 
 
 def _safe(text: str) -> str:
