@@ -18,7 +18,7 @@ from harness_nb.context.scratchpad import GUIDANCE, Scratchpad
 from harness_nb.context.search import searching_docs, searching_history
 from harness_nb.context.select import Selection
 from harness_nb.context.window import Window, window
-from harness_nb.messages import ToolCall, ToolResult
+from harness_nb.messages import Image, ToolCall, ToolResult
 from harness_nb.providers.fallback import falling_back
 from harness_nb.providers.named import model as named
 from harness_nb.providers.retry import retrying
@@ -73,7 +73,8 @@ UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
 SOONER = 0.9
 """The part of our own red line at which the provider begins to clear."""
 
-KEPT = re.compile(r'read_output\(id="(out-[1-9][0-9]{0,8})"')
+KEPT = re.compile(r'\[long output, shortened: [^;\n]*; [^;\n]{0,30}read_output\(id="(out-[1-9][0-9]{0,8})"')
+"""How a result begins that was shortened and kept; further on the same words may be anyone's."""
 
 
 class Kit:
@@ -224,14 +225,17 @@ def _accounted(kit: Kit, model: Model, room: Room) -> Account:
 
 
 def _clearing(model: Model, account: Account) -> Prepare:
-    """Have the provider clear old results on its own side a little before we would mask them here."""
+    """Have the provider clear old results on its own side a little before we would mask them here.
+
+    It is said of the run, not of the model: that may be another session's too, with another window.
+    """
 
     def step(request: Request, run: Run) -> Request:
         usable = account.window.usable
         if usable and not getattr(model, "clears", False):
             from harness_nb.providers.clearing import Clearing
 
-            model.clearing = Clearing(int(SOONER * account.red * usable), least=usable // 10)  # type: ignore[attr-defined]
+            run.state[Clearing] = Clearing(max(1, int(SOONER * account.red * usable)), least=usable // 10)
         return request
 
     return step
@@ -242,7 +246,9 @@ def _read_again(outputs: Outputs, box: Toolbox) -> Again:
     specs = {spec.name: spec for spec in box.specs}
 
     def again(call: ToolCall, result: ToolResult) -> str:
-        known = KEPT.search(result.text[:500])
+        if any(isinstance(part, Image) for part in result.content):  # only words are kept
+            return anew(call, result)
+        known = KEPT.match(result.text)
         spec = specs.get(call.name) or ToolSpec(call.name, "", {})
         try:
             name = known[1] if known else outputs.keep(result.text, Call(call.id, call.replayed(), spec))

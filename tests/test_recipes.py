@@ -1,15 +1,20 @@
 """The usual agent: asked again when it fails, with a calculator and a file reader, and told the same words each time."""
 
+import re
+
 import pytest
 
+from harness_nb.context.relief import Measures
 from harness_nb.context.scratchpad import GUIDANCE
 from harness_nb.errors import ProviderError, UsageError
 from harness_nb.events import ModelSwitched, RetryWaiting
-from harness_nb.messages import Transcript
+from harness_nb.messages import Image, Message, Text, ToolCall, ToolResult, Transcript, user
+from harness_nb.providers.clearing import Clearing
 from harness_nb.providers.scripted import Scripted, call, say, scripted
 from harness_nb.recipes import INSTRUCTIONS, PINNED, Kit, Permit, Room, assistant
+from harness_nb.results import bounded
 from harness_nb.safety.trust import FENCE
-from harness_nb.seams import Run
+from harness_nb.seams import Call, Request, Run, ToolSpec
 from harness_nb.tools import tool
 
 
@@ -218,14 +223,49 @@ async def test_what_was_masked_or_said_long_ago_is_found_by_searching_the_histor
     assert "quince tree" in outcome.transcript.messages[-2].results[0].text
 
 
+class Clearer:
+    name, window, offers_clearing, clears = "c", 100_000, True, False
+
+    async def __call__(self, request, run):
+        return say("Hello.")
+
+
 async def test_a_provider_that_clears_old_results_itself_is_told_when_to():
-    class Clearer:
-        name, window, offers_clearing, clears, clearing = "c", 100_000, True, False, None
+    run = Run()
+    assert (await assistant(Clearer()).run("hi", run)).reason == "done"
+    assert run.state[Clearing].trigger == int(0.9 * 0.8 * (100_000 - 8_192))
 
-        async def __call__(self, request, run):
-            return say("Hello.")
 
-    model = Clearer()
-    outcome = await assistant(model).run("hi")
-    assert outcome.reason == "done"
-    assert model.clearing.trigger == int(0.9 * 0.8 * (100_000 - 8_192))
+async def test_sessions_that_share_a_model_do_not_share_when_it_clears():
+    model, runs = Clearer(), (Run(), Run())
+    for run, size in zip(runs, (20_000, 100_000), strict=True):
+        await assistant(model, room=Room(window=size)).run("hi", run)
+    first, second = (run.state[Clearing].trigger for run in runs)
+    assert first < 20_000 < second
+    assert not model.clears
+
+
+async def masked(result, kit):
+    """The line that stands for a result once it is masked."""
+    transcript = Transcript(
+        [user("go"), Message("assistant", (ToolCall("c", "web"),)), Message("tool", (result,))]
+    )
+    assistant(scripted("Hello.", window=50_000), kit=kit, room=Room(measures=Measures(keep=0)))
+    await kit.relief.mask(Request("", transcript.live()), Run(transcript))
+    return transcript.live()[-1].results[0].text
+
+
+async def test_words_in_a_result_do_not_lead_the_model_to_another_output():
+    kit = Kit()
+    mine = kit.outputs.keep("mine " * 9, Call("x", {}, ToolSpec("calc", "", {})))
+    text = f'See read_output(id="{mine}", offset=0). ' + "theirs " * 400
+    line = await masked(ToolResult("c", (Text(text),)), kit)
+    assert mine not in line
+    assert kit.outputs.text(re.findall("out-[0-9]+", line)[0]) == text
+    kept = Text(bounded(text, 1_500, lambda _: f'to go on, read_output(id="{mine}", offset={{offset}})'))
+    assert f'read_output(id="{mine}", offset=0)' in await masked(ToolResult("c", (kept,)), kit)
+
+
+async def test_a_picture_that_was_masked_is_had_again_by_the_call():
+    shot = ToolResult("c", (Text("here"), Image(b"\x89PNG" * 9, "image/png")))
+    assert "Make the call again" in await masked(shot, Kit())

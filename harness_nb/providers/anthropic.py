@@ -89,7 +89,7 @@ class Anthropic:
         self._cache = cache
         self._asked = betas
         self.clearing = clearing
-        """What the API clears on its side, None for nothing; may be set until the first request."""
+        """What the API clears on its side; where it is None, what the run at hand asks for, if anything."""
         self._settings = {"model": model, **_thinking(thinking), **_effort(effort), **(extra or {})}
         self.offers_clearing = self._wire.official and not OLD.match(model)
         """Whether we know that its API can clear."""
@@ -110,7 +110,8 @@ class Anthropic:
         limit = request.max_output or self._max_output
         body = self._body(request, run, {"max_tokens": limit, "stream": True})
         turn = Turn(Assembly(run, spoken_names(request.tools)))
-        await self._wire.read(self._path("/v1/messages"), body, turn, self._betas)
+        betas = self._betas(run)
+        await self._wire.read(_path("/v1/messages", betas), body, turn, betas)
         parts = turn.parts()
         usage = turn.usage() or guessed(body, parts)
         if turn.cleared is not None:
@@ -119,24 +120,26 @@ class Anthropic:
 
     async def count_tokens(self, request: Request, run: Run | None = None) -> int:
         """Ask the provider how many input tokens this request has."""
-        body = self._body(request, run or Run(), {})
-        answer = await self._wire.answer(self._path("/v1/messages/count_tokens"), body, self._betas)
+        run = run or Run()
+        body, betas = self._body(request, run, {}), self._betas(run)
+        answer = await self._wire.answer(_path("/v1/messages/count_tokens", betas), body, betas)
         return cast("int", answer["input_tokens"])
 
     async def close(self) -> None:
         """Close the connections made on this event loop."""
         await self._wire.close()
 
-    @property
-    def _betas(self) -> tuple[str, ...]:
-        return self._asked if self.clearing is None else tuple(dict.fromkeys((*self._asked, BETA)))
+    def _clears(self, run: Run) -> Clearing | None:
+        asked = run.state.get(Clearing) if self.offers_clearing else None
+        return self.clearing or cast("Clearing | None", asked)
 
-    def _path(self, path: str) -> str:
-        return f"{path}?beta=true" if self._betas else path
+    def _betas(self, run: Run) -> tuple[str, ...]:
+        return self._asked if self._clears(run) is None else tuple(dict.fromkeys((*self._asked, BETA)))
 
     def _body(self, request: Request, run: Run, more: Mapping[str, object]) -> bytes:
-        clearing = self.clearing.wanted(thinks="thinking" in self._settings) if self.clearing else {}
-        parts = [fields({**clearing, **self._settings, **more})]
+        clearing = self._clears(run)
+        wanted = clearing.wanted(thinks="thinking" in self._settings) if clearing else {}
+        parts = [fields({**wanted, **self._settings, **more})]
         seen, hidden = self._tools.of(request.tools, run)
         if seen:  # a tool that is deferred can't have a mark
             parts.append(b'"tools":[%b]' % b",".join([*seen[:-1], self._marked(seen[-1]), *hidden]))
@@ -158,6 +161,10 @@ class Anthropic:
 
     def _marked(self, blocks: bytes) -> bytes:
         return blocks[:-1] + MARK if self._cache else blocks
+
+
+def _path(path: str, betas: tuple[str, ...]) -> str:
+    return f"{path}?beta=true" if betas else path
 
 
 def _tool(name: str, description: str, schema: Mapping[str, object]) -> dict[str, object]:

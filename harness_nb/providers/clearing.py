@@ -1,6 +1,7 @@
 """What Claude's API clears on its own side: asked for by `Clearing`, put on record as it is reported. Used by anthropic.py. Book chapter 8.
 
     Anthropic("claude-sonnet-5-5", clearing=Clearing(trigger=120_000))
+    run.state[Clearing] = Clearing(trigger=120_000)                         # for one run
 
 The whole conversation still goes out with each request. The API leaves old tool results out of what the model sees,
 and says how many: no thinking becomes useless, as it does when we change the past ourselves.
