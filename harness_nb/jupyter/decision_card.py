@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from harness_nb.context.fates import Fate
+from harness_nb.context.mask import MARK
 from harness_nb.events import Fill
 from harness_nb.jupyter.gauge import full
 from harness_nb.jupyter.words import counted, one_line, tokens, visible
@@ -72,7 +73,8 @@ class DecisionCard:
         number = counted(len(self.decision.changes), "message")
         match self.decision.by:
             case "mask":
-                old = len(self.decision.changes)
+                new = (r for shown in self.decision.changes.values() for m in shown for r in m.results)
+                old = sum(result.text.startswith(MARK) for result in new) or len(self.decision.changes)
                 return f"Mask {'an old tool result' if old == 1 else f'{old:,} old tool results'}?"
             case "compact":
                 return f"Put a summary in the place of {number}?"
