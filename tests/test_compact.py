@@ -88,6 +88,13 @@ async def test_the_persons_own_words_stay_as_far_as_there_is_room_the_newest_fir
     assert [m in live for m in [entries[0], *told]] == [True, False, True, True, True]
 
 
+async def test_a_system_message_stays():
+    rule = Message("system", (Text("Never delete a file."),))
+    transcript = Transcript([rule, *loop(6).entries])
+    await compacted(transcript)
+    assert transcript.live()[0] is rule
+
+
 async def test_a_pinned_result_stays_with_its_call():
     transcript = loop(6)
     result = transcript.messages[4]

@@ -100,6 +100,12 @@ def test_a_result_that_is_a_picture_only_is_masked_for_the_room_it_takes():
     assert freed(transcript.shown(), changes, COUNTER) > 1_500
 
 
+def test_where_calls_share_an_id_each_line_names_its_own():
+    transcript = Transcript([user("x"), asked("a", n=1), gave("a"), asked("a", n=2), gave("a")])
+    lines = [now.results[0].text for (now,) in masking(transcript.shown(), COUNTER, keep=0).values()]
+    assert ["look n=1" in lines[0], "look n=2" in lines[1]] == [True, True]
+
+
 def test_several_results_in_one_message_are_several_masks_and_earlier_ones_do_not_count():
     results = Message("tool", tuple(ToolResult(name, (Text(LONG),)) for name in "abc"))
     calls = assistant(*(ToolCall(name, "look") for name in "abc"))

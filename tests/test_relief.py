@@ -1,5 +1,7 @@
 """Relief: the order of the measures, when each is taken, what is said, and that a request never exceeds the window."""
 
+import json
+
 import pytest
 
 from harness_nb.agent import Agent
@@ -25,6 +27,7 @@ from harness_nb.messages import (
 )
 from harness_nb.providers.fallback import falling_back
 from harness_nb.providers.scripted import call, say, scripted
+from harness_nb.safety.spill import Outputs, spilled
 from harness_nb.seams import Request, Run, layered
 from harness_nb.tools import Toolbox, tool
 
@@ -327,6 +330,21 @@ async def test_the_portion_reaches_what_keeps_long_outputs():
     agent = Agent(desk.model, Toolbox([dump]), gates=(portioned(desk.account), keeper))
     await agent.run("Go.")
     assert seen == [7_875]
+
+
+async def test_in_a_small_window_a_long_output_is_read_on_piece_by_piece_under_one_name():
+    account, outputs, run = Account(Window(8_192, 2_048), COUNTER), Outputs(), Run()
+    dispatch = Toolbox([dump, outputs.reader]).dispatch(portioned(account), spilled(outputs))
+    result, read = await dispatch(ToolCall("a", "dump", '{"n": 6}'), run), ""
+    offset = 0
+    while offset is not None:
+        asked = {"id": "out-1", "offset": offset}
+        result = await dispatch(ToolCall("b", "read_output", json.dumps(asked)), run)
+        piece, footer = result.text.rsplit("\n[", 1)
+        assert len(result.text) <= 2_000
+        read += piece
+        offset = int(footer.rsplit("offset=", 1)[1].rstrip(")]")) if "to go on" in footer else None
+    assert read == PAGE * 6
 
 
 async def test_the_cost_of_deciding_is_part_of_the_runs_usage():

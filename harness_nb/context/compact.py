@@ -1,4 +1,4 @@
-"""Messages replaced by a summary of them, when masking is no longer enough: where to cut, what to ask, what to accept. Book chapter 8.
+"""Messages replaced by a summary of them, when masking is no longer enough: where to cut, what to ask, what to accept. Used by relief.py. Book chapter 8.
 
 Theory of operation. Word for word stay the first and the latest request of the person, their other requests as far
 as there is room, pinned messages, and the newest part of the conversation. What lies between becomes one summary,
@@ -74,10 +74,11 @@ def planned(
     """Choose what a summary could replace; None where there is nothing new to summarise.
 
     `recent` is how many tokens of the newest messages stay, `words` how many of the person's own older requests;
-    messages whose ids are `spared` stay too.
+    system messages stay too, and those whose ids are `spared`.
     """
     tail = _tail(shown, counter, recent)
-    stay = {i for i, (recorded, _) in enumerate(shown) if i >= tail or recorded.id in spared}
+    fixed = {i for i, (recorded, _) in enumerate(shown) if recorded.role == "system" or recorded.id in spared}
+    stay = {*fixed, *range(tail, len(shown))}
     requests = [i for i in range(len(shown)) if _is_request(shown[i])]
     stay.update(requests[:1], requests[-1:])
     for i in reversed(requests[1:-1]):

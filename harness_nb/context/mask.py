@@ -62,7 +62,7 @@ def masking(
     The newest `keep` results stay, and those in messages whose ids are `spared`. Of the others go the largest
     and oldest first, until `goal` tokens are freed; None for all of them. Masking twice masks nothing more.
     """
-    calls = {call.id: call for _, messages in shown for message in messages for call in message.calls}
+    calls = _asked(shown)
     chosen: list[_Old] = []
     freed = 0
     for old in sorted(_maskable(shown, counter, keep, spared), key=lambda old: -old.tokens * old.age):
@@ -73,10 +73,22 @@ def masking(
     changes: Changes = {}
     for old in sorted(chosen, key=lambda old: old.slot):
         recorded, messages = shown[old.slot]
-        call = calls.get(old.result.call_id, ToolCall(old.result.call_id, "a tool"))
+        call = calls[old.slot, old.result.call_id]
         line = replace(old.result, content=(Text(placeholder(call, old.tokens, again(call, old.result))),))
         changes[recorded.id] = _swapped(changes.get(recorded.id, messages), old.result, line)
     return changes
+
+
+def _asked(shown: Shown) -> dict[tuple[int, str], ToolCall]:
+    """Find the call of each result by its slot and id: the last one before it, as another may have the id later on."""
+    known: dict[str, ToolCall] = {}
+    found: dict[tuple[int, str], ToolCall] = {}
+    for slot, (_, messages) in enumerate(shown):
+        for message in messages:
+            known |= {call.id: call for call in message.calls}
+            for result in message.results:
+                found[slot, result.call_id] = known.get(result.call_id, ToolCall(result.call_id, "a tool"))
+    return found
 
 
 def freed(shown: Shown, changes: Changes, counter: Counter) -> int:
@@ -110,14 +122,13 @@ def called(call: ToolCall, most: int = 160) -> str:
 
 def too_large(shown: Shown, counter: Counter, most: int, again: Again = anew) -> Changes:
     """Cut each result of more than `most` tokens to its head and tail, whether it is new or pinned: it could not be sent."""
-    calls = {call.id: call for _, messages in shown for message in messages for call in message.calls}
+    calls = _asked(shown)
     changes: Changes = {}
-    for recorded, messages in shown:
+    for slot, (recorded, messages) in enumerate(shown):
         for message in messages:
             for result, tokens in zip(message.results, counter.results(message), strict=True):
                 if tokens > most:
-                    call = calls.get(result.call_id, ToolCall(result.call_id, "a tool"))
-                    short = _cut(result, tokens, most, again(call, result))
+                    short = _cut(result, tokens, most, again(calls[slot, result.call_id], result))
                     changes[recorded.id] = _swapped(changes.get(recorded.id, messages), result, short)
     return changes
 

@@ -1,4 +1,4 @@
-"""Notes in files beside the session, which no compaction reaches and the next session finds again. Book chapter 9.
+"""Notes as tools: files beside the session that no compaction reaches and the next session finds again. Book chapter 9.
 
     notes = Scratchpad(".harness_nb/notes/main")
     Agent(model, Toolbox([*tools, *notes.tools]), f"{words} {GUIDANCE}")

@@ -37,6 +37,9 @@ LONGEST = 1_000
 SHOWN = 12_000
 """Most characters shown at once of one message."""
 
+PART = 0.75
+"""What part of a result those may be, where its limit is lower: the rest is for titles and the footer."""
+
 TITLE = 120
 """Most characters shown of what a passage belongs to."""
 
@@ -95,7 +98,8 @@ def searching_history() -> Tool:
         offset: Annotated[int, "how many of its characters to skip"] = 0,
     ) -> str:
         if message:
-            return whole(run.transcript.messages, message, max(offset, 0))
+            most = min(SHOWN, int(PART * call.spec.limit))
+            return whole(run.transcript.messages, message, max(offset, 0), most)
         return await _stoppable(partial(find, run.transcript.messages, call.id, *_checked(query, k)))
 
     return tool(effects={"read"}, description=HISTORY)(search_history)
@@ -116,12 +120,12 @@ def told(found: Found, searched: str) -> str:
     return "\n".join([text, *notes, last])
 
 
-def whole(messages: Sequence[Message], number: int, offset: int) -> str:
-    """Show one message of a record from a character on. Raises ToolError for one that there is not."""
+def whole(messages: Sequence[Message], number: int, offset: int, most: int = SHOWN) -> str:
+    """Show `most` characters of one message of a record, from one on. Raises ToolError for one that there is not."""
     if not 1 <= number <= len(messages):
         raise ToolError(f"There are {len(messages):,} messages: give a number from 1 to {len(messages)}.")
     names = {call.id: call.name for message in messages for call in message.calls}
-    parts, total, left = [], 0, SHOWN
+    parts, total, left = [], 0, most
     for part in said(messages[number - 1], number, names):
         start = max(offset - total, 0)
         total += len(part.text)
@@ -130,7 +134,7 @@ def whole(messages: Sequence[Message], number: int, offset: int) -> str:
             parts.append(f"{_line(part.title)}:\n{shown(part, piece)}")
     if not parts and offset:
         raise ToolError(f"Message {number} has {_of(total, 'character')}: give an offset below that.")
-    end = min(offset + SHOWN - left, total)
+    end = min(offset + most - left, total)
     footer = f"message {number} of {len(messages):,}: characters {min(offset, end):,} to {end:,} of {total:,}"
     if end < total:
         footer += f"; to go on, search_history(message={number}, offset={end})"

@@ -39,7 +39,10 @@ PIECE = 65_536
 """Characters written and read at once."""
 
 SHOWN = 12_000
-"""Characters that `read_output` shows at once; with its footer, below what a result may hold."""
+"""Most characters that `read_output` shows at once."""
+
+PART = 0.75
+"""What part of a result those may be, where its limit is lower: the rest is for titles and the footer."""
 
 BEFORE = 200
 """Characters shown before a text that was looked for."""
@@ -143,6 +146,7 @@ class Outputs:
 
     def _show(
         self,
+        call: Call,
         id: Annotated[str, "such as out-3"],  # noqa: A002
         offset: Annotated[int, "how many characters to skip"] = 0,
         find: Annotated[
@@ -161,7 +165,8 @@ class Outputs:
             if found < 0:
                 raise ToolError(f"`{id}` does not hold this text from character {offset:,} on.")
             start = max(found - BEFORE, 0) if find else offset
-            shown, count = opening(kept.read(file, start, SHOWN), SHOWN)
+            most = min(SHOWN, int(PART * call.spec.limit))
+            shown, count = opening(kept.read(file, start, most), most)
         end = start + count
         footer = f"{id}: characters {start:,} to {end:,} of {kept.total:,}"
         if find:

@@ -81,7 +81,7 @@ async def test_clearing_is_asked_for_as_the_api_wants_it():
     ]
 
 
-async def asked(client, **options):
+async def asked(client, name="claude-x", run=None, **options):
     """The request that goes out through this client."""
     seen = []
 
@@ -90,8 +90,8 @@ async def asked(client, **options):
         return httpx2.Response(200, headers=STREAM, content=cleared())
 
     http = httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
-    model = Anthropic("claude-x", client(api_key=KEY, http_client=http), **options)
-    await model(Request("", (user("hi"),)), Run())
+    model = Anthropic(name, client(api_key=KEY, http_client=http), **options)
+    await model(Request("", (user("hi"),)), run or Run())
     return seen[0]
 
 
@@ -106,6 +106,17 @@ async def test_the_beta_is_named_beside_those_of_the_client():
 
     sent = await asked(mine, clearing=Clearing(), betas=("yours-1",))
     assert sent.headers["anthropic-beta"] == "mine-1,yours-1,context-management-2025-06-27"
+
+
+async def test_a_run_can_ask_for_it_too_where_the_api_is_known_to_clear():
+    run = Run()
+    run.state[Clearing] = Clearing(trigger=9_000)
+    new = await asked(anthropic.AsyncAnthropic, run=run)
+    old = await asked(anthropic.AsyncAnthropic, "claude-3-haiku", run=run)
+    assert b'"value":9000' in new.content
+    assert "anthropic-beta" in new.headers
+    assert b"context_management" not in old.content
+    assert "anthropic-beta" not in old.headers
 
 
 async def test_what_was_cleared_is_on_record_with_its_numbers():
