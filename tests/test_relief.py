@@ -98,6 +98,13 @@ async def test_only_when_masking_frees_too_little_is_there_a_summary():
     assert "The pear was on page 2." in summary.text
 
 
+async def test_while_there_is_room_nothing_is_summarised_for_a_small_gain():
+    desk = Desk(*looks(17, size=20), "Found.", measures=Measures(least=0.9, worth=0.9))
+    await desk.ask()
+    assert desk.account.turns[-1].fill.state == "red"
+    assert desk.summariser.requests == []
+
+
 async def test_each_request_is_measured_after_the_decisions_about_it():
     desk = Desk(*looks(8), "Found.")
     await desk.ask()

@@ -22,7 +22,8 @@ from typing import TypeAlias
 
 from harness_nb.context.account import Account
 from harness_nb.context.compact import NotCompactedError, Plan, planned, summarised
-from harness_nb.context.mask import NEWEST, Again, Changes, anew, freed, masking, masks, too_large
+from harness_nb.context.count import Counter
+from harness_nb.context.mask import NEWEST, Again, Changes, Shown, anew, freed, masking, masks, too_large
 from harness_nb.context.tally import scaled
 from harness_nb.errors import ProviderError, RunStop
 from harness_nb.events import Event, Fill, ModelSwitched, Notice, TurnRestarted
@@ -49,6 +50,8 @@ class Measures:
     """Share of the newest messages that a summary leaves alone."""
     words: float = 0.10
     """Share that the person's own older requests may take to stay word for word."""
+    worth: float = 0.10
+    """Share that a summary must replace to be worth its cost and a break of the prompt cache, while there is room."""
     attempts: int = 2
     """Most summaries that are asked for before a request."""
     patience: float = 0.05
@@ -172,7 +175,7 @@ class Relief:
     async def _compact(self, now: _Now) -> None:
         for left in reversed(range(self.measures.attempts if self._summariser is not None else 0)):
             try:
-                if (decision := await self._summary(now, _full(now.fill))) is not None:
+                if (decision := await self._summary(now, _full(now.fill), self.measures.worth)) is not None:
                     await self._decide(now, decision)
                 break
             except NotCompactedError as fault:
@@ -184,13 +187,13 @@ class Relief:
     def _give_up(self, now: _Now) -> None:
         self._given_up_at = now.fill.total + int(self.measures.patience * self.account.window.usable)
 
-    async def _summary(self, now: _Now, because: str) -> Decision | None:
+    async def _summary(self, now: _Now, because: str, worth: float = 0.0) -> Decision | None:
         if self._summariser is None:
             raise NotCompactedError("No model writes summaries here.")
         shown, window = now.run.transcript.shown(), self.account.window
         base = min(window.usable or now.fill.total, now.fill.total)
         plan = self._planned(now, int(self.measures.recent * base), int(self.measures.words * base))
-        if plan is None:
+        if plan is None or (now.fill.share < FAR and _size(plan, shown, self.account.counter) < worth * base):
             return None
         changes, usage = await summarised(
             shown, plan, self.account.counter, self._summariser, now.run, window=window.size
@@ -306,6 +309,10 @@ def spared(transcript: Transcript) -> frozenset[str]:
     by_id = {entry.id: entry for entry in transcript.entries if isinstance(entry, Decision)}
     back = (by_id[d.undoes] for d in transcript.standing() if d.by == "you" and d.undoes in by_id)
     return transcript.pinned().union(*(decision.changes for decision in back))
+
+
+def _size(plan: Plan, shown: Shown, counter: Counter) -> int:
+    return sum(counter.message(message) for i in plan.replaced for message in shown[i][1])
 
 
 def _full(fill: Fill) -> str:
