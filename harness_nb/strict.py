@@ -112,7 +112,9 @@ def _json_name(value: object) -> str:
     return {list: "a list", str: "a string", bool: "a boolean"}.get(type(value), "a number")
 
 
-_READER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite, parse_int=_whole, object_pairs_hook=_no_twins)
+_READER = json.JSONDecoder(
+    parse_constant=_no_constant, parse_float=_finite, parse_int=_whole, object_pairs_hook=_no_twins
+)
 """Made once: it is used for every call."""
 
 json_text = json.JSONEncoder(ensure_ascii=False).encode

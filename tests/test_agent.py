@@ -873,7 +873,9 @@ async def test_the_work_of_a_turn_does_not_grow_with_the_transcript():
             return Reply(assistant(ToolCall(f"c{run.turn}", "echo")), stop="calls")
 
     def count(frame, event, arg):
-        if counts and event == "call":
+        if (
+            counts and event == "call" and "harness_nb" in frame.f_code.co_filename
+        ):  # not what cleans up after others
             counts[-1] += 1
 
     @tool

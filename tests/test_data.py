@@ -394,9 +394,9 @@ async def test_a_stop_ends_the_thread_of_a_call_at_once(scheme):
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
         await work
-    (thread,) = callers()
-    await asyncio.to_thread(thread.join, 5)
-    assert not thread.is_alive()
+    for thread in callers():  # none, if it was quick
+        await asyncio.to_thread(thread.join, 5)
+    assert callers() == []
     connection.close()
     silent.close()
 

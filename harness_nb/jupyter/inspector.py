@@ -22,7 +22,7 @@ from harness_nb.jupyter.inspector_html import NOTHING
 from harness_nb.jupyter.inspector_pages import Json, Pages
 from harness_nb.jupyter.inspector_record import as_text, bundle, pictured
 from harness_nb.jupyter.presence import page_seen
-from harness_nb.jupyter.shell import running_shell
+from harness_nb.jupyter.shell import running_shell, takes_input
 from harness_nb.jupyter.words import visible
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def show_context(session: Session, *, plot: bool = False) -> None:
         print(as_text(look))  # noqa: T201 - a terminal shows text
     elif plot:
         _display(pictured(look), uuid.uuid4().hex)
-    elif find_spec("anywidget") is None or not (_takes_input(kernel) or page_seen()):
+    elif find_spec("anywidget") is None or not (takes_input(kernel) or page_seen()):
         _display(bundle(look), uuid.uuid4().hex)
     else:
         _open.append(Inspector(session, look))
@@ -98,11 +98,3 @@ def _display(forms: Mapping[str, object], place: str, *, again: bool = False) ->
 
     show = update_display if again else display
     show(forms, raw=True, display_id=place)  # type: ignore[no-untyped-call]
-
-
-def _takes_input(kernel: object) -> bool:
-    """Tell whether a person is at the cell: a machine that executes notebooks says that nobody answers."""
-    try:
-        return bool(kernel.get_parent()["content"].get("allow_stdin", True))  # type: ignore[attr-defined]
-    except (AttributeError, KeyError, LookupError, TypeError):
-        return True

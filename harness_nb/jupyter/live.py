@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias
 
 from harness_nb.events import Event
 from harness_nb.jupyter.presence import page_found, page_seen
-from harness_nb.jupyter.shell import answerable, running_shell
+from harness_nb.jupyter.shell import answerable, running_shell, takes_input
 from harness_nb.jupyter.terminal import TerminalRun, wants_colour
 from harness_nb.jupyter.view import RunView
 
@@ -66,7 +66,7 @@ def show_run(prompt: str, stop: Callable[[], None], decide: Decide = lambda _: "
         return TerminalRun(
             prompt, _print_now, colour=wants_colour(sys.stdout), read=input if sys.stdin.isatty() else None
         )
-    asked = _takes_input(kernel)
+    asked = takes_input(kernel)
     if find_spec("anywidget") is None or not (asked or page_seen()):
         return UnwatchedRun(prompt, takes_input=asked)
     from harness_nb.jupyter.widget import LiveRun
@@ -130,14 +130,6 @@ class UnwatchedRun(UnshownRun):
         show = update_display if self._closed else display
         show(bundle(self.view), raw=True, display_id=self._display)  # type: ignore[no-untyped-call]
         self._closed, self._waited = True, self.view.waits
-
-
-def _takes_input(kernel: object) -> bool:
-    """Tell whether `input()` reaches someone: it doesn't where a machine like nbclient runs the notebook."""
-    try:
-        return bool(kernel.get_parent()["content"].get("allow_stdin", True))  # type: ignore[attr-defined]
-    except (AttributeError, KeyError, LookupError, TypeError):
-        return True
 
 
 def _print_now(text: str) -> None:

@@ -33,6 +33,14 @@ def in_kernel(shell: Shell | None) -> bool:
     return shell is not None and hasattr(shell, "kernel")
 
 
+def takes_input(kernel: object) -> bool:
+    """Tell whether a person is at the cell: a machine that executes notebooks, such as nbclient, says that nobody answers."""
+    try:
+        return bool(kernel.get_parent()["content"].get("allow_stdin", True))  # type: ignore[attr-defined]
+    except (AttributeError, KeyError, LookupError, TypeError):
+        return True
+
+
 def answerable() -> Callable[[str], str] | None:
     """Return `input` where a person can answer it; in a kernel, while the cell that this code belongs to is executed.
 
@@ -83,10 +91,12 @@ def user_variables() -> Mapping[str, object]:
 def in_one_line(fault: BaseException, *, told: bool = False) -> None:
     """Have IPython say this fault in one line in the cell where it happens; `%tb` shows all of it later.
 
-    `told` is whether the cell shows the words of it already: then the line only points to them.
+    `told` is whether the cell shows the words of it already: then the line only points to them. A machine that executes
+    notebooks reports nothing but this line, which then has the words.
     """
     if (shell := running_shell()) is None:
         return
+    told = told and takes_input(getattr(shell, "kernel", None))
     cell, name = shell.execution_count, type(fault).__name__
     short = told and not isinstance(fault, UsageError)  # which is a sentence, and says what to do
     line = f"{name}: see above. (%tb shows the traceback.)" if short else _in_words(fault)
