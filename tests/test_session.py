@@ -281,3 +281,14 @@ def test_in_ipythons_terminal_a_run_is_text_and_ctrl_c_ends_it(tmp_path):
     assert "Interrupted." in rest
     assert "forty-two\ndone in 1 turn" in rest
     assert "> and now?" in rest
+
+
+async def test_the_notes_of_a_session_are_seen_at_any_time_and_in_a_later_session_of_its_name(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    first = Session("fruit")
+    assert "No notes yet." in first.notes._repr_html_()
+    first.model = scripted(say(call("scratchpad_write", key="plan", text="Find the <pear>.")), "Noted.")
+    await first.run("Plan it.")
+    assert "Find the &lt;pear&gt;." in Session("fruit").notes._repr_html_()

@@ -36,6 +36,7 @@ from harness_nb.tools import Tool
 if TYPE_CHECKING:
     from harness_nb.context.account import Account
     from harness_nb.context.relief import Relief
+    from harness_nb.context.scratchpad import Scratchpad
     from harness_nb.recipes import Kit
 
 MAIN = "main"
@@ -75,6 +76,11 @@ class Session:
     def approvals(self) -> Approvals:
         """What has been allowed for this session, and what became of its calls."""
         return self._kit.approvals if self._kit is not None else Approvals()
+
+    @property
+    def notes(self) -> Scratchpad:
+        """The agent's notes in this session, in files that outlast it; in a notebook they show as a table."""
+        return self._tools().notes
 
     def __repr__(self) -> str:
         return f"Session({self.name!r}, {len(self.transcript.messages)} messages)"
@@ -297,15 +303,21 @@ class Session:
             task.add_done_callback(self._tasks.discard)
         return ""
 
+    def _tools(self) -> Kit:
+        # Making tools loads pydantic: not before it has to be, so that %load_ext is quick.
+        if self._kit is None:
+            from harness_nb.jupyter.cell_tools import cell_tools
+            from harness_nb.recipes import Kit
+
+            self._kit = Kit(cell_tools(), self.name)
+        return self._kit
+
     def _agent(self, ask: Ask, asker: AtTheCell) -> Agent:
-        # Making tools loads pydantic: not before there is a run, so that %load_ext is quick.
-        from harness_nb.jupyter.cell_tools import cell_tools
-        from harness_nb.recipes import Kit, Permit, Room, assistant
+        from harness_nb.recipes import Permit, Room, assistant
 
         tools = tools_of_the_notebook() if self.tools is None else self.tools
         instructions = defaults.instructions if self.instructions is None else self.instructions
         mode, rules = self.mode or defaults.mode, (*defaults.rules, *self.rules)
-        self._kit = self._kit or Kit(cell_tools(), self.name)
         agent = assistant(
             self._model(ask.model),
             tools,
@@ -317,7 +329,7 @@ class Session:
                 defaults.context_red,
                 ask=asker.proposals if defaults.ask_context else None,
             ),
-            kit=self._kit,
+            kit=self._tools(),
         )
         most = next((one for one in (ask.turns, self.turns, defaults.turns) if one is not None), None)
         limits = agent.limits if most is None else replace(agent.limits, turns=most)
