@@ -16,8 +16,8 @@ from harness_nb import call, say, scripted, tool
 @tool(effects={"read"})
 async def look(page: int) -> str:
     "Look at a page."
-    taken = sum(not d.undoes for d in talk.context.decisions)
-    here = f"after_{min(2, taken)}" if taken else talk.context.fill.state
+    taken = {d.by for d in talk.context.decisions}
+    here = next((by for by in ("compact", "mask") if by in taken), talk.context.fill.state)
     Path(f"{here}.seen").touch()
     while here in stops and not Path(f"{here}.go").exists():
         await asyncio.sleep(0.05)
@@ -38,7 +38,7 @@ def script(stop_at, count=30, window=16_000):
 talk = harness_nb.session()
 talk.tools = [look]
 """
-WATCHED = 'script({"green", "yellow", "after_1", "after_2"})\n%agent Look at every page, <b>all</b>.'
+WATCHED = 'script({"green", "yellow", "mask", "compact"})\n%agent Look at every page, <b>all</b>.'
 ASKED = "%config AgentMagics.ask_context = True\nscript(set(), 24)\n%agent Look at every page."
 
 
@@ -87,7 +87,7 @@ def test_the_gauge_turns_red_a_decision_explains_itself_and_is_taken_back_and_th
     notebook.screenshot("context_yellow", 1)
     on(desk, "yellow")
 
-    at(notebook, desk, "after_1")
+    at(notebook, desk, "mask")
     card = page.locator(".hnb-decision").first
     expect(card).to_contain_text(
         re.compile(r"The context was 8\d% full, so \d+ old tool results were masked\. [\d,]+ → [\d,]+ tokens")
@@ -116,11 +116,10 @@ def test_the_gauge_turns_red_a_decision_explains_itself_and_is_taken_back_and_th
     assert full(notebook) > relieved + 20
     page.evaluate("() => { for (let n = 0; n < 4; n++) window.undo.click(); }")
     notebook.screenshot("context_undone", 1)
-    on(desk, "after_1")
+    on(desk, "mask")
 
-    at(notebook, desk, "after_2")
-    second = page.locator(".hnb-decision").nth(1)
-    expect(second).to_contain_text("earlier messages were summarised")
+    at(notebook, desk, "compact")
+    second = page.locator(".hnb-decision", has_text="earlier messages were summarised").first
     second.locator("summary", has_text="The summary that the model reads instead").click()
     expect(second.locator("pre")).to_contain_text(
         "<img src=x onerror=window.broken=1>Every page is about **apples**."
@@ -131,7 +130,7 @@ def test_the_gauge_turns_red_a_decision_explains_itself_and_is_taken_back_and_th
     expect(second.locator(".hnb-told")).to_contain_text("stays word for word")
     expect(page.locator(".hnb-note", has_text="You pinned message")).to_be_visible()
     notebook.screenshot("context_pinned", 1)
-    on(desk, "after_2")
+    on(desk, "compact")
     notebook.wait(1)
     assert page.evaluate("window.broken") is None
     assert page.locator(".hnb-decision img, .hnb-decision script").count() == 0
