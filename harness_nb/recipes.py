@@ -184,7 +184,10 @@ def assistant(
     again = anew if small else _read_again(kit.outputs, box)
     clears = bool(getattr(core, "offers_clearing", False))
     relief = kit.relief = Relief(account, unwatched, room.measures, again=again, ask=room.ask, clears=clears)
-    asked = layered(core, measured(account, core.name), refitted(relief), *layers, retrying())
+    counted = not getattr(core, "own_prompts", False)
+    asked = layered(
+        core, measured(account, core.name, counted=counted), refitted(relief), *layers, retrying()
+    )
     notes = "" if small else f"\n{GUIDANCE}"
     words = f"{INSTRUCTIONS}\n{FENCE}{notes}\n\n{instructions.strip()}".strip()
     gates = (  # the first is outermost

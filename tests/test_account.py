@@ -358,3 +358,14 @@ async def test_records_are_rebuilt_from_a_transcript_that_was_loaded():
     ]
     assert all(t.usage.estimated for t in rebuilt)
     assert records_of(Transcript()) == []
+
+
+async def test_from_a_count_that_is_not_of_the_request_nothing_is_learnt():
+    kept = Account(Window(9_000), counting("characters"))
+    told = say("Hello.", usage=Usage(4_000, 3))
+    for _ in range(2):
+        model = layered(scripted(told), measured(kept, counted=False))
+        outcome = await Agent(model, instructions="Be brief.").run("hi")
+    assert [turn.error for turn in kept.turns] == [None, None]
+    assert kept.turns[1].fill == kept.turns[0].fill
+    assert outcome.usage == Usage(4_000, 3)

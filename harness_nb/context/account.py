@@ -150,10 +150,11 @@ class Account:
         return "" if told else self.counter.notice
 
 
-def measured(account: Account, model: str = "") -> ModelLayer:
+def measured(account: Account, model: str = "", *, counted: bool = True) -> ModelLayer:
     """Make the layer that measures each request as it is sent, says so, and records the turn. Put it first.
 
-    `model` is the name in the records. If a layer further in decided about the context and asked again, or the
+    `model` is the name in the records. `counted` is whether what the provider counts is this request; it isn't where a model
+    sends prompts of its own, as the embedded one does, and then nothing is learnt from it. If a layer further in decided about the context and asked again, or the
     provider did, the record is of what was seen last.
     """
 
@@ -174,8 +175,9 @@ def measured(account: Account, model: str = "") -> ModelLayer:
             request = replace(request, messages=run.transcript.live())
             fill = await account.measure(request)
             run.emit(ContextMeasured(run.turn, fill))
+        usage = reply.usage if counted else replace(reply.usage, estimated=True)
         if not others:
-            account.anchor(request, reply.usage)
+            account.anchor(request, usage)
         account.turns.append(
             TurnRecord(
                 run.id,
@@ -184,7 +186,7 @@ def measured(account: Account, model: str = "") -> ModelLayer:
                 request.instructions,
                 request.tools,
                 fill,
-                reply.usage,
+                usage,
                 others[-1] if others else model,
                 reply.message.id,
             )

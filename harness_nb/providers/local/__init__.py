@@ -44,6 +44,9 @@ class Local:
     window = CONTEXT
     """Tokens that the engine keeps of a conversation, prompt and answer together."""
 
+    own_prompts = True
+    """The engine counts prompts of ours, two in some turns, and not the request."""
+
     def __init__(self, choice: str = "", *, progress: Hears | None = None) -> None:
         self._file = choose(choice)
         self._progress = progress
