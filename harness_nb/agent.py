@@ -131,7 +131,7 @@ class Agent:
             failed = _close(run, progress, reason, detail)
         if failed is not None and error is None:
             reason, detail, error = "error", failed.detail, failed
-        return Outcome(progress.text, reason, detail, run.turn, run.usage, run.transcript, error=error)
+        return Outcome(progress.text, reason, detail, run.turn, run.usage, run.transcript, run.cost, error)
 
     async def _work(self, run: Run, progress: _Progress) -> tuple[Reason, str]:
         if calls := run.transcript.dangling():  # they waited for a person

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal, TypeAlias
 
 from harness_nb.errors import Reason
@@ -77,6 +78,45 @@ class ModelSwitched:
 
     model: str
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChosen:
+    """A router chose which model is asked in this turn: `tier` is its name for it, `why` one sentence."""
+
+    model: str
+    tier: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Charged:
+    """One request to a provider was answered, and is paid for: every one, those that a summary took too.
+
+    `cost` is in dollars, None where no price is known. `agent` is who asked: empty for the run itself, else a child's
+    name. `purpose` is `turn`, or what else it was for, e.g. `summary`.
+    """
+
+    model: str
+    usage: Usage
+    cost: Decimal | None
+    agent: str = ""
+    purpose: str = "turn"
+
+
+@dataclass(frozen=True, slots=True)
+class LimitMet:
+    """A limit is reached and the run is about to end: `what` is `turns`, `seconds`, `tokens` or `dollars`.
+
+    `scope` is whose limit it is: `run`, `session`, `day`, or a child's name. `limit` is in that unit, `spent` what is
+    used up, `more` what going on could add: a person may allow it.
+    """
+
+    what: str
+    scope: str
+    limit: Decimal
+    spent: Decimal
+    more: Decimal
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +228,10 @@ class ApprovalDecided:
 
 @dataclass(frozen=True, slots=True)
 class ToolStarted:
-    """A tool's body is about to run: from here on it may have had an effect."""
+    """A tool's body is about to run: from here on it may have had an effect. `key` is the call's idempotency key."""
 
     call: ToolCall
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +278,9 @@ Event: TypeAlias = (
     | TurnRestarted
     | RetryWaiting
     | ModelSwitched
+    | ModelChosen
+    | Charged
+    | LimitMet
     | TurnEnded
     | MessageAdded
     | DecisionMade

@@ -14,15 +14,18 @@ one layer can serve many runs at once.
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from harness_nb.errors import Reason, RunStop
 from harness_nb.events import (
     CallDelta,
+    Charged,
     DecisionMade,
     Event,
     Listener,
@@ -63,6 +66,15 @@ class ToolSpec:
     """Most characters of its result that a model gets."""
     deferred: bool = False
     """Whether the model sees it only once it has searched for it, where the provider has a search (`searches_tools`)."""
+    idempotent: bool = field(default=False, compare=False)
+    """Whether a second run of the same call changes nothing more: then one that was cut off is simply run again."""
+    verify: Callable[[Call], bool | Awaitable[bool | None] | None] | None = field(default=None, compare=False)
+    """Looks whether a call that was cut off had its effect: True, False, or None where that can't be told."""
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether running the same call twice does no harm: declared, or it only reads."""
+        return self.idempotent or self.effects == {"read"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +104,10 @@ class Call:
     id: str
     arguments: Mapping[str, object]
     spec: ToolSpec
+    key: str = ""
+    """Idempotency key: the same for each attempt at this call, another for any other call; empty where nobody keeps count."""
+    doubt: str = ""
+    """Why an earlier attempt may have had its effect already, in a sentence; then nothing but a person lets it run."""
 
 
 def _silent(_: Event) -> None:
@@ -108,9 +124,14 @@ class Run:
     def __init__(self, transcript: Transcript | None = None, listener: Listener = _silent) -> None:
         """Start a new conversation unless a transcript is given."""
         self.id = uuid.uuid4().hex[:12]
+        """A new one; set it to that of a run that is taken up again."""
         self.transcript = transcript if transcript is not None else Transcript()
         self.turn = 0
         self.usage = Usage()
+        self.cost: Decimal | None = None
+        """Dollars that its requests cost together, None while nobody has said, or as soon as one has no known price."""
+        self.waited = 0.0
+        """Seconds for which it waited for people."""
         self.streamed = False
         """Whether this turn has shown anything: a layer that asks again must then emit TurnRestarted first."""
         self.started: set[str] = set()
@@ -121,6 +142,9 @@ class Run:
         self.work: asyncio.Task[tuple[Reason, str]] | None = None
         self._listener = listener
         self._pieces: list[str] = []
+        self._charges = 0
+        self._asking = 0
+        self._asking_since = 0.0
 
     @property
     def partial(self) -> str:
@@ -143,6 +167,10 @@ class Run:
                 self.streamed = False
             case ToolStarted(call):
                 self.started.add(call.id)
+            case Charged(cost=cost):
+                known = cost is not None and (self.cost is not None or not self._charges)
+                self.cost = (self.cost or Decimal()) + cost if known and cost is not None else None
+                self._charges += 1
             case _:
                 pass
         try:
@@ -151,6 +179,19 @@ class Run:
             raise
         except Exception as fault:
             raise RunStop("error", f"A listener failed: {type(fault).__name__}: {fault}") from fault
+
+    @contextmanager
+    def for_people(self) -> Iterator[None]:
+        """Count the time that this lasts as waiting for people, once where several wait side by side."""
+        if not self._asking:
+            self._asking_since = time.monotonic()
+        self._asking += 1
+        try:
+            yield
+        finally:
+            self._asking -= 1
+            if not self._asking:
+                self.waited += time.monotonic() - self._asking_since
 
     @contextmanager
     def overheard(self, listener: Listener) -> Iterator[None]:

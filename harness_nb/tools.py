@@ -16,7 +16,7 @@ import functools
 import inspect
 import re
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar, cast, get_args, overload
 
@@ -150,6 +150,8 @@ def tool(
     effects: Iterable[Effect] = (),
     limit: int = LIMIT,
     preview: Callable[[Mapping[str, object]], Preview | None] | None = None,
+    idempotent: bool = False,
+    verify: Callable[[Call], bool | Awaitable[bool | None] | None] | None = None,
 ) -> Callable[[Callable[..., object]], Tool]: ...
 
 
@@ -162,6 +164,8 @@ def tool(
     effects: Iterable[Effect] = (),
     limit: int = LIMIT,
     preview: Callable[[Mapping[str, object]], Preview | None] | None = None,
+    idempotent: bool = False,
+    verify: Callable[[Call], bool | Awaitable[bool | None] | None] | None = None,
 ) -> Tool | Callable[[Callable[..., object]], Tool]:
     """Make a tool of a function: `@tool`, `@tool(effects={"read"})` or `tool(method)`.
 
@@ -170,6 +174,10 @@ def tool(
     partial has bound, `*args` and `**kwargs` are left out. Declare what the tool does in `effects`
     (`read`, `write`, `network`, `mutate`, `spend`): undeclared counts as unknown, and asks.
     `preview` shows a person, before they decide, what a call with these arguments would do.
+
+    A call that was cut off, so that nobody knows whether it had its effect, is not run again by itself. It is where
+    the tool is `idempotent`, or only reads; or where `verify`, given the call, says False: it had none. The body gets
+    the same `call.key` each time, for an outside that can tell a repeat by it. Book chapter 21.
 
     Raises UsageError for a function without a docstring, with parameters that JSON can't carry, or
     with an effect that there is not.
@@ -194,7 +202,16 @@ def tool(
                 f"Tool `{called}` has no docstring: write a line that tells the model what it does."
             )
         signature = Signature(function, called, caller_scope(frame, function))
-        spec = ToolSpec(called, words, signature.json_schema, effects, preview, limit)
+        spec = ToolSpec(
+            called,
+            words,
+            signature.json_schema,
+            effects,
+            preview,
+            limit,
+            idempotent=idempotent,
+            verify=verify,
+        )
         return Tool(function, spec, signature)
 
     return make if function is None else make(function)
@@ -287,7 +304,7 @@ class Toolbox:
             return refused(
                 call.id, f"`{item.name}` was not run: its arguments, as changed, don't fit.\n{fault}"
             )
-        run.emit(ToolStarted(ToolCall(call.id, item.name, json_text(call.arguments))))
+        run.emit(ToolStarted(ToolCall(call.id, item.name, json_text(call.arguments)), call.key))
         try:
             return ToolResult(call.id, await item.invoke(call, run, values))
         except ToolError as fault:

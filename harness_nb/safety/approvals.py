@@ -137,7 +137,8 @@ class _Asking:
         limit = asyncio.timeout(self.timeout)
         try:
             async with limit:
-                answer = await self.ask(question, run)
+                with run.for_people():
+                    answer = await self.ask(question, run)
         except (asyncio.CancelledError, KeyboardInterrupt, RunStop) as stop:
             if isinstance(stop, RunStop) and stop.reason == "suspended":
                 raise  # it stays open, and the run ends here until it is decided
@@ -197,11 +198,13 @@ GIVE_UP = "Don't send it again: go on without it, or say what you need and why."
 
 
 def _denied(call: Call, why: str, instead: str) -> str:
-    return f"`{call.spec.name}` was not run. {why} {instead}"
+    again = " again" if call.doubt else ""  # it may have run
+    return f"`{call.spec.name}` was not run{again}. {call.doubt}{' ' * bool(call.doubt)}{why} {instead}"
 
 
 def _refusal(call: Call, answer: Answer, verdict: Verdict) -> str:
     if answer.by == "you":
         said = f": {answer.reason}" if answer.reason else "."
         return _denied(call, f"The person refused it{said}", GIVE_UP)
-    return _denied(call, f"{verdict.why} {answer.reason}".strip(), GIVE_UP)
+    why = "" if call.doubt else verdict.why  # there it is the doubt itself
+    return _denied(call, f"{why} {answer.reason}".strip(), GIVE_UP)

@@ -146,7 +146,7 @@ class Approvals:
 
     def scopes(self, call: Call) -> tuple[Scope, ...]:
         """Return what a person could allow at once with this call, narrowest first."""
-        return scopes_of(call, self._root)
+        return () if call.doubt else scopes_of(call, self._root)
 
     def grant(self, asked: Call, final: Call, verdict: Verdict, text: str) -> str:
         """Grant the scope offered for the call as `text`, for the call as it was edited; return its words, "" for once."""
@@ -168,9 +168,9 @@ class Approvals:
         """Return the words of the grant that covers a call a policy asks about, "" where none does.
 
         A rule that asks is answered by a grant that was given in the face of that rule, or for exactly
-        these arguments; any other grant answers only the mode.
+        these arguments; any other grant answers only the mode. None covers a call that may have run before.
         """
-        if not self.granted:
+        if not self.granted or call.doubt:
             return ""
         tool, seal = _definition(call.spec), fingerprint(call)
         usable = []

@@ -86,6 +86,8 @@ def policy(
             return _by_rule(found)
         if mode == "plan" and not _by_mode(mode, facts):
             return Verdict("deny", f"In mode `plan` only reading is allowed, and {_why(facts)}.", "mode plan")
+        if call.doubt:
+            return Verdict("ask", call.doubt, "run before")
         if found := next((rule for rule in rules["ask"] if rule.fits(facts)), None):
             return _by_rule(found)
         if found := _allowed(rules["allow"], facts):
