@@ -330,7 +330,7 @@ def _heed_stop() -> None:
 def _close(run: Run, progress: _Progress, reason: Reason, detail: str) -> RunStop | None:
     """Leave a valid record and say that the run is over; return the fault of a listener that could not hear it."""
     run.waiting = reason == "suspended"
-    told = RunEnded(reason, detail, run.turn, run.usage)
+    told = RunEnded(reason, detail, run.turn, run.usage, run.waited)
     steps: list[Callable[[], None]] = [lambda: run.emit(told)]
     if not run.waiting:
         steps.insert(0, lambda: answer_open_calls(run))

@@ -228,10 +228,14 @@ class ApprovalDecided:
 
 @dataclass(frozen=True, slots=True)
 class ToolStarted:
-    """A tool's body is about to run: from here on it may have had an effect. `key` is the call's idempotency key."""
+    """A tool's body is about to run: from here on it may have had an effect.
+
+    `key` is the call's idempotency key, `repeatable` whether running it twice does no harm.
+    """
 
     call: ToolCall
     key: str = ""
+    repeatable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,12 +265,13 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class RunEnded:
-    """The run is over; `detail` is one sentence about the reason, empty for `done`."""
+    """The run is over; `detail` is one sentence about the reason, empty for `done`; `waited` are its seconds for people."""
 
     reason: Reason
     detail: str
     turns: int
     usage: Usage
+    waited: float = 0.0
 
 
 Event: TypeAlias = (

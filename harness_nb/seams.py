@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
-from harness_nb.errors import Reason, RunStop
+from harness_nb.errors import HarnessError, Reason, RunStop
 from harness_nb.events import (
     CallDelta,
     Charged,
@@ -177,6 +177,8 @@ class Run:
             self._listener(event)
         except RunStop:
             raise
+        except HarnessError as fault:
+            raise RunStop("error", str(fault)) from fault
         except Exception as fault:
             raise RunStop("error", f"A listener failed: {type(fault).__name__}: {fault}") from fault
 

@@ -304,7 +304,8 @@ class Toolbox:
             return refused(
                 call.id, f"`{item.name}` was not run: its arguments, as changed, don't fit.\n{fault}"
             )
-        run.emit(ToolStarted(ToolCall(call.id, item.name, json_text(call.arguments)), call.key))
+        asked = ToolCall(call.id, item.name, json_text(call.arguments))
+        run.emit(ToolStarted(asked, call.key, call.spec.repeatable))
         try:
             return ToolResult(call.id, await item.invoke(call, run, values))
         except ToolError as fault:

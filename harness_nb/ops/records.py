@@ -1,7 +1,7 @@
 """What a journal keeps: one record for each thing that happened, as plain JSON data. Book chapter 21.
 
     session         what the journal is of: its name and the version of this form
-    run_started     parent, cell, at_once, prompt, model, fork          a run is a step in a tree; `parent` is the one it follows
+    run_started     parent, cell, execution, prompt, model, limit, fork a run is a step in a tree; `parent` is the one it follows
     message         a message joined the transcript                     as encoding.py writes it
     decision        a decision about the context joined it              the same
     tool_started    call, name, arguments, key                          on disk before the tool's body begins
@@ -9,7 +9,9 @@
     approval_asked, approval_decided                                    a question to a person, and what became of it
     charge          model, usage, cost, agent, purpose                  one request that was paid for
     retry, switched, chosen, limit, notice                              why things went another way than usual
-    run_ended       reason, detail, turns, usage, seconds, waited       a run without one was cut off
+    turn_ended      turn, usage, stop                                   the model's reply is complete
+    run_ended       reason, detail, turns, seconds, waited              a run without one was cut off
+    resumed         model                                               it goes on after all
     head            to                                                  the conversation goes on from another run: undo, or a branch
 
 A kind that is not known here is kept and passed over, so that a journal of a later version can be read and grown.

@@ -1,0 +1,242 @@
+"""What a journal tells: the runs of a session as a tree, and the conversation on the way to any of them. Book chapter 21.
+
+    history = History(log.read())
+    history.transcript()                     # the conversation as it stands
+    history.transcript(to=history.branches()[0].id)     # as it stood on another branch
+
+Theory of operation. Each run follows another one, its parent, or none. The runs on the way from the first to the `head`
+are the conversation; whatever else there is was set aside when a cell was run again, when the last run was undone, or
+when another branch was chosen. Nothing is ever taken out, so each of these is one record, and can be taken back.
+A pure fold: the same records give the same history, in this process or in the next.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, cast, get_args
+
+from harness_nb.encoding import decode
+from harness_nb.errors import Reason
+from harness_nb.messages import Entry, Message, Role, ToolCall, ToolResult, Transcript, Usage
+from harness_nb.ops.records import Record
+
+RECORDED = "recorded"
+"""Stands in a recorded message for a result that its `tool_finished` record holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A tool's body that was begun: with which arguments, as JSON text, under which idempotency key, and when (UTC, ISO)."""
+
+    name: str
+    arguments: str
+    key: str
+    at: str
+
+
+@dataclass(slots=True)
+class KeptRun:
+    """One run as its records tell it. `reason` is None while it goes on, and for ever if its process died."""
+
+    id: str
+    parent: str = ""
+    cell: str = ""
+    """The id of the notebook cell that began it, `execution` which execution of that cell; empty where not known."""
+    execution: str = ""
+    prompt: str = ""
+    model: str = ""
+    fork: bool = False
+    """Whether it was begun as a branch of its own, so that what it follows stays a branch too."""
+    at: str = ""
+    entries: list[Entry] = field(default_factory=list)
+    started: dict[str, Attempt] = field(default_factory=dict)
+    """By call id: the first attempt at each call."""
+    finished: dict[str, ToolResult] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
+    """Ids of the calls that a person was asked about and has not decided."""
+    charges: list[Record] = field(default_factory=list)
+    reason: Reason | None = None
+    detail: str = ""
+    turns: int = 0
+    usage: Usage = field(default_factory=Usage)
+    seconds: float = 0.0
+    """How long it took up to its end, `waited` of that for people."""
+    waited: float = 0.0
+    children: list[str] = field(default_factory=list)
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages that it added, in order."""
+        return [entry for entry in self.entries if isinstance(entry, Message)]
+
+    @property
+    def text(self) -> str:
+        """The last words of the model in it."""
+        said = (message.text for message in reversed(self.messages) if message.role == "assistant")
+        return next((text for text in said if text.strip()), "")
+
+
+class History:
+    """The tree of a session's runs. `add` each record in order, then read."""
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        """Start from the records of a journal, even of one that was cut short or damaged."""
+        self.runs: dict[str, KeptRun] = {}
+        self.head = ""
+        """The run that the next one follows; empty at the very beginning."""
+        for record in records:
+            self.add(record)
+
+    def add(self, record: Record, entry: Entry | None = None) -> None:
+        """Fold a record in; `entry` is what it holds where that is at hand, so that it need not be read again."""
+        # A record of a later version, or one that somebody changed: what it would have said is not known.
+        with suppress(KeyError, TypeError, ValueError, AttributeError):
+            self._add(record, cast("Mapping[str, Any]", record.data), entry)
+
+    def _add(self, record: Record, data: Mapping[str, Any], entry: Entry | None) -> None:
+        if record.kind == "head":
+            to = str(data["to"])
+            self.head = to if to in self.runs else ""
+            return
+        if not record.run:
+            return
+        run = self._run(record, data)
+        match record.kind:
+            case "message" | "decision":
+                run.entries.append(entry or self._entry(run, data))
+            case "resumed":
+                run.reason, run.detail = None, ""
+                self.head = run.id
+            case "tool_started":
+                attempt = Attempt(data["name"], data["arguments"], data["key"], record.at)
+                run.started.setdefault(data["call"], attempt)
+            case "tool_finished":
+                run.finished[data["call"]] = _result(data["result"])
+            case "approval_asked":
+                run.asked.add(data["call"])
+            case "approval_decided":
+                run.asked.discard(data["call"])
+            case "charge":
+                run.charges.append(record)
+            case "turn_ended":
+                run.turns = max(run.turns, int(data["turn"]))
+                run.usage += Usage(**data["usage"])
+            case "run_ended":
+                self._end(run, data)
+            case _:
+                pass
+
+    def _run(self, record: Record, data: Mapping[str, Any]) -> KeptRun:
+        """Find the run that a record is of; one whose beginning was lost follows what was there."""
+        if record.run in self.runs:
+            return self.runs[record.run]
+        begun = data if record.kind == "run_started" else {}
+        parent = str(begun.get("parent", self.head))
+        run = KeptRun(record.run, parent if parent in self.runs else "", at=record.at)
+        for name in ("cell", "execution", "prompt", "model"):
+            setattr(run, name, str(begun.get(name, "")))
+        run.fork = bool(begun.get("fork"))
+        self.runs[run.id] = run
+        if run.parent:
+            self.runs[run.parent].children.append(run.id)
+        self.head = run.id
+        return run
+
+    def _entry(self, run: KeptRun, data: Mapping[str, Any]) -> Entry:
+        if data.get("kind") == "message" and data["role"] == "tool" and data["role"] in get_args(Role):
+            parts = [
+                part
+                for part in data["parts"]
+                if part.get("kind") != RECORDED or part["call_id"] in run.finished
+            ]
+            found = decode({**data, "parts": [_placeholder(p) for p in parts]})
+            assert isinstance(found, Message)  # noqa: S101 - its kind was read above
+            real = (
+                run.finished[p["call_id"]] if p.get("kind") == RECORDED else q
+                for p, q in zip(parts, found.parts, strict=True)
+            )
+            return Message(found.role, tuple(real), found.id, found.at)
+        return decode(data)
+
+    def _end(self, run: KeptRun, data: Mapping[str, Any]) -> None:
+        reason = data["reason"]
+        run.reason = reason if reason in get_args(Reason) else "error"
+        run.detail = str(data["detail"])
+        run.turns = max(run.turns, int(data["turns"]))
+        run.seconds, run.waited = float(data["seconds"]), float(data["waited"])
+
+    # -- reading
+
+    def path(self, to: str | None = None) -> list[KeptRun]:
+        """List the runs on the way to one, the first first; None for the head."""
+        found: list[KeptRun] = []
+        at = self.head if to is None else to
+        while at and (run := self.runs.get(at)) is not None and run not in found:
+            found.append(run)
+            at = run.parent
+        return found[::-1]
+
+    def transcript(self, to: str | None = None) -> Transcript:
+        """Return the conversation on the way to a run, that run included; None for the head."""
+        return Transcript(entry for run in self.path(to) for entry in run.entries)
+
+    def branches(self) -> list[KeptRun]:
+        """List the last run of each branch, in the order in which they were begun: leaves, what a fork left, and the head."""
+        return [run for run in self.runs.values() if self._ends_a_branch(run)]
+
+    def _ends_a_branch(self, run: KeptRun) -> bool:
+        children = [self.runs[child] for child in run.children]
+        return run.id == self.head or all(child.fork for child in children)
+
+    def run_of_cell(self, cell: str, execution: str) -> KeptRun | None:
+        """Find the run that a new execution of a cell takes the place of: the first on the path that an earlier one began."""
+        if not cell:
+            return None
+        return next((r for r in self.path() if r.cell == cell and r.execution != execution), None)
+
+    def versions(self, run: KeptRun) -> list[KeptRun]:
+        """List the runs that stand in one another's place, oldest first: of one cell, after the same run."""
+        if not run.cell:
+            return [run]
+        return [r for r in self.runs.values() if (r.parent, r.cell) == (run.parent, run.cell) and r.prompt]
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a run that was cut off left of its calls, each group in call order."""
+
+    finished: tuple[ToolCall, ...] = ()
+    """Whose results are recorded but not yet part of the conversation."""
+    uncertain: tuple[ToolCall, ...] = ()
+    """Whose bodies had begun: they may have had their effect."""
+    waiting: tuple[ToolCall, ...] = ()
+    """Which had not begun; some may have waited for a person."""
+
+
+def left(history: History) -> Left:
+    """Say what the run at the head left open."""
+    run = history.runs.get(history.head)
+    if run is None:
+        return Left()
+    calls = history.transcript().dangling()
+    finished = [call for call in calls if call.id in run.finished]
+    uncertain = [call for call in calls if call.id in run.started and call not in finished]
+    waiting = [call for call in calls if call not in finished and call not in uncertain]
+    return Left(tuple(finished), tuple(uncertain), tuple(waiting))
+
+
+def _result(data: Mapping[str, Any]) -> ToolResult:
+    message = decode(
+        {"kind": "message", "role": "tool", "parts": [data], "id": "", "at": "2000-01-01T00:00:00+00:00"}
+    )
+    part = message.parts[0] if isinstance(message, Message) else None
+    if not isinstance(part, ToolResult):
+        raise ValueError(f"not a result: {json.dumps(data)[:80]}")  # noqa: TRY004 - it is the data that is wrong
+    return part
+
+
+def _placeholder(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"kind": "text", "text": ""} if part.get("kind") == RECORDED else part
