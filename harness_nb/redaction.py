@@ -26,6 +26,11 @@ KEY = re.compile(
     r"|AKIA[0-9A-Z]{16}\b|AIza[\w-]{30,}"
     r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)"
 )
+STARTS = (
+    *("sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
+    *("glpat-", "hf_", "xox", "npm_", "pypi-", "AKIA", "AIza", "eyJ"),
+)
+"""Each key holds one of these: to look for them first takes a hundredth of the time in a text without keys."""
 PLACE = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
     r"|(?i:(?<=bearer )[\w.~+/-]{12,})"
@@ -45,15 +50,47 @@ def is_secret_name(name: str) -> bool:
 
 def without_settings(text: str, instead: str) -> str:
     """Take out the values of this process's environment variables with a secret's name, as they are and as in JSON."""
-    for name, value in os.environ.items():
-        if len(value) >= SHORTEST and (name.endswith("_KEY") or is_secret_name(name)):
-            text = text.replace(value, instead).replace(json.dumps(value)[1:-1], instead)
+    for value in _settings():
+        if value in text:
+            text = text.replace(value, instead)
     return text
 
 
 def without_keys(text: str, instead: str) -> str:
     """Take out those, and whatever looks like a key."""
-    return KEY.sub(instead, without_settings(text, instead))
+    text = without_settings(text, instead)
+    return KEY.sub(instead, text) if _has_start(text) else text
+
+
+def may_hold_key(text: str) -> bool:
+    """Tell whether `without_keys` may find something in a text or, where this is JSON, in its strings; no is certain."""
+    return _has_start(text) or any(value in text for value in _settings())
+
+
+def _has_start(text: str) -> bool:
+    return any(start in text for start in STARTS)
+
+
+def _settings() -> tuple[str, ...]:
+    variables = getattr(
+        os.environ, "_data", None
+    )  # itself, since os.environ decodes whatever it is asked for
+    return _secret_values(tuple((os.environ if variables is None else variables).items()))
+
+
+@lru_cache(1)
+def _secret_values(_variables: tuple[tuple[object, object], ...]) -> tuple[str, ...]:
+    """List the values to take out, the longest first; kept until a variable changes."""
+    values = {
+        value
+        for name, value in os.environ.items()
+        if len(value) >= SHORTEST and (name.endswith("_KEY") or is_secret_name(name))
+    }
+    written = {json.dumps(value, ensure_ascii=plain)[1:-1] for value in values for plain in (True, False)}
+    twice = {
+        json.dumps(value)[1:-1] for value in written
+    }  # JSON in JSON, such as a call's arguments in a record
+    return tuple(sorted(values | written | twice, key=len, reverse=True))
 
 
 def without_secrets(text: str, instead: str) -> str:

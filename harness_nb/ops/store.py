@@ -14,6 +14,7 @@ from typing import Protocol
 
 from harness_nb.errors import HarnessError
 from harness_nb.ops.records import Record
+from harness_nb.ops.redacted import Redaction
 
 
 class StoreError(HarnessError):
@@ -83,15 +84,16 @@ class Store(Protocol):
         ...
 
 
-def open_store(where: str) -> Store:
+def open_store(where: str, redaction: Redaction | None = None) -> Store:
     """Open the store at a folder's path or a database's URL; nothing is made until something is kept.
 
+    `redaction` says what is taken out of each record before it is kept, over and above keys; None takes out keys only.
     Raises StoreError, with the fix, for a URL of no known kind, and for a package that is missing.
     """
     if "://" in where:
         from harness_nb.ops.sql import SqlStore
 
-        return SqlStore(where)
+        return SqlStore(where, redaction)
     from harness_nb.ops.jsonl import JsonlStore
 
-    return JsonlStore(where)
+    return JsonlStore(where, redaction)
