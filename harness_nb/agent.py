@@ -242,7 +242,12 @@ class Agent:
             async with slots:
                 began = time.perf_counter()
                 answers.began[call.id] = began
-                answers.add(call, await dispatch(call, run), time.perf_counter() - began)
+                try:
+                    result = await dispatch(call, run)
+                except BaseException as stop:
+                    answers.ended[call.id] = " ".join(getattr(stop, "__notes__", ()))
+                    raise
+                answers.add(call, result, time.perf_counter() - began)
 
         effects = {spec.name: spec.effects for spec in self.tools.specs}
         for group in grouped(calls, lambda call: bool(effects.get(call.name, frozenset()) & ORDERED)):
@@ -268,6 +273,8 @@ class Answers:
     def __init__(self, run: Run) -> None:
         """Start with none."""
         self.began: dict[str, float] = {}
+        self.ended: dict[str, str] = {}
+        """Calls that are over and have no result, and what the tool told of that."""
         self._run = run
         self._results: dict[str, ToolResult] = {}
         self._closed = False
@@ -289,9 +296,11 @@ class Answers:
         try:
             for call in missing:
                 now = time.perf_counter()
-                seconds = now - self.began.get(call.id, now)
-                ran = call.id in self._run.started
-                self.add(call, refused(call.id, interrupted_text(seconds) if ran else NEVER_RAN), seconds)
+                begun = self._run.started.get(call.id)
+                seconds = now - (self.began.get(call.id, now) if begun is None else begun)
+                how = self.ended.get(call.id, LEFT_BEHIND)
+                why = NEVER_RAN if begun is None else interrupted_text(seconds, how)
+                self.add(call, refused(call.id, why), seconds)
         finally:
             self._closed = True
             results = (self._results.get(call.id) or refused(call.id, INTERRUPTED) for call in calls)
@@ -300,7 +309,7 @@ class Answers:
 
 
 NEVER_RAN = "The run was stopped before this call was started. It did not run."
-
+LEFT_BEHIND = "It did not end when it was told to, so it may still be at work."
 
 SUPERSEDED = "Not approved: a new request came instead of a decision. It did not run."
 
@@ -309,9 +318,9 @@ async def _cut_off(call: ToolCall, _: Run) -> ToolResult:
     return refused(call.id, CUT)
 
 
-def interrupted_text(seconds: float) -> str:
-    """Say that a call was cut off while it ran, without claiming to know what it did."""
-    return f"Interrupted after {seconds:.1f} s. The tool had started and may have had an effect: check before you repeat the call."
+def interrupted_text(seconds: float, how: str = "") -> str:
+    """Say that a call was cut off so long after its tool had started, and how that ended, without claiming to know what it did."""
+    return f"Interrupted after {seconds:.1f} s. The tool had started and may have had an effect: check before you repeat the call. {how}".rstrip()
 
 
 def answer_open_calls(run: Run) -> None:

@@ -134,8 +134,8 @@ class Run:
         """Seconds for which it waited for people."""
         self.streamed = False
         """Whether this turn has shown anything: a layer that asks again must then emit TurnRestarted first."""
-        self.started: set[str] = set()
-        """Ids of the calls of this turn whose tool's body has begun."""
+        self.started: dict[str, float] = {}
+        """The calls of this turn whose tool's body has begun: their ids, and when by `time.perf_counter`."""
         self.waiting = False
         """Whether calls are left open because they wait for a person's decision: none of them has run."""
         self.state: dict[object, object] = {}
@@ -166,7 +166,7 @@ class Run:
                 self._pieces.clear()
                 self.streamed = False
             case ToolStarted(call):
-                self.started.add(call.id)
+                self.started[call.id] = time.perf_counter()
             case Charged(cost=cost):
                 known = cost is not None and (self.cost is not None or not self._charges)
                 self.cost = (self.cost or Decimal()) + cost if known and cost is not None else None

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar, cast
 
-GRACE = 0.4
+GRACE = 0.25
 """Seconds that an async tool has to clean up when the run is stopped."""
 
 Value = TypeVar("Value")

@@ -43,12 +43,19 @@ NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 EFFECTS = ", ".join(get_args(Effect))
 
+RUNS_ON = "It is a function in a thread, which nothing can stop, so it may still be at work."
+"""What a model is told of a plain function that was at work when the run was stopped."""
+
 Returned = TypeVar("Returned")
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A function that a model may call. Calling the tool itself calls the function."""
+    """A function that a model may call. Calling the tool itself calls the function.
+
+    An async function that is stopped gets a CancelledError and a moment to clean up. By a note on it (`add_note`) it
+    may tell the model how it ended: `shell` says that the command was killed.
+    """
 
     function: Callable[..., object]
     spec: ToolSpec
@@ -90,7 +97,11 @@ class Tool:
         if self.signature.is_async:
             returned = self.function(**values)
         else:
-            returned = await off_loop(functools.partial(self._run, values))
+            try:
+                returned = await off_loop(functools.partial(self._run, values))
+            except asyncio.CancelledError as stop:
+                stop.add_note(RUNS_ON)
+                raise
             if isinstance(returned, _Content):
                 return returned.parts
         if inspect.isawaitable(returned):
@@ -305,7 +316,13 @@ class Toolbox:
                 call.id, f"`{item.name}` was not run: its arguments, as changed, don't fit.\n{fault}"
             )
         asked = ToolCall(call.id, item.name, json_text(call.arguments))
-        run.emit(ToolStarted(asked, call.key, call.spec.repeatable))
+        if being_cancelled():  # a gate swallowed the stop
+            raise asyncio.CancelledError
+        try:
+            run.emit(ToolStarted(asked, call.key, call.spec.repeatable))
+        except RunStop:  # it could not be written down, so it won't start
+            run.started.pop(call.id, None)
+            raise
         try:
             return ToolResult(call.id, await item.invoke(call, run, values))
         except ToolError as fault:

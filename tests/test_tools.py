@@ -395,7 +395,7 @@ async def test_a_gate_may_deny_and_the_body_does_not_run():
 
     run = Run()
     assert (await answered("now", "", deny, run=run)).text == "Denied: not on Sundays."
-    assert run.started == set()
+    assert not run.started
 
 
 def editing(**arguments):
@@ -416,7 +416,7 @@ async def test_an_edit_that_does_not_fit_does_not_run():
     run = Run()
     result = await answered("need", '{"x": 1}', editing(x="many"), run=run)
     assert "its arguments, as changed, don't fit.\nx: should be a valid integer" in result.text
-    assert run.started == set()
+    assert not run.started
 
 
 async def test_a_gate_may_proceed_twice():

@@ -7,6 +7,7 @@ the model, too.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import traceback
 import warnings
@@ -22,6 +23,7 @@ from harness_nb.jupyter.tee import Tee
 from harness_nb.jupyter.variables import described, extent, library
 from harness_nb.messages import Image, Text
 from harness_nb.redaction import is_secret_name
+from harness_nb.tasks import being_cancelled
 from harness_nb.tools import Tool, tool
 
 MOST = 100
@@ -32,6 +34,8 @@ NUMBERS = 20_000_000
 
 OUTPUTS = 20
 """Most plots and other displays of one piece of code that a model gets: each picture costs as much as pages of text."""
+
+ENDED = "Interrupted while the code ran: it ended where it was, and what it had done stays done. Check before you repeat it."
 
 FRAMES = 3
 """Most lines of the failing code that a model is shown."""
@@ -137,7 +141,12 @@ async def run_python(
     person is asked first. An error is returned with its last lines. Prefer inspect_variable to look at a value.
     """
     shell = _shell()
-    return await in_the_cell(lambda: _run(shell, code))
+    try:
+        return await in_the_cell(lambda: _run(shell, code))
+    except asyncio.CancelledError:
+        if being_cancelled():
+            raise
+        raise ToolError(ENDED) from None  # the interrupt was the code's; the run hears of it next
 
 
 @tool(effects={"write"}, preview=_code)

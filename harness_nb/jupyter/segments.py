@@ -25,7 +25,8 @@ class Words:
     """Something the model said, or thought."""
 
     kind: Literal["text", "thinking"]
-    began: float
+    began: float | None
+    """When, in the view's seconds; None where nobody took the time."""
     ended: float | None = None
     tokens: int = 0
     """Tokens of thinking, where the provider reported them."""
@@ -48,7 +49,7 @@ class Words:
         if self.ended is None:
             return ""
         amount = counted(self.tokens, "token") if self.tokens else counted(len(self.text), "character")
-        return f"{took(self.ended - self.began)} · {amount}"
+        return amount if self.began is None else f"{took(self.ended - self.began)} · {amount}"
 
 
 @dataclass(slots=True)
@@ -175,4 +176,4 @@ def _end_of_call(result: ToolResult, seconds: float, *, ran: bool) -> CallState:
         return "ok"
     if not ran:
         return "not run"
-    return "interrupted" if result.text == interrupted_text(seconds) else "failed"
+    return "interrupted" if result.text.startswith(interrupted_text(seconds)) else "failed"

@@ -28,8 +28,11 @@ MARK = "HARNESS_NB_COMMAND"
 GRACE = 2.0
 """Seconds between asking a command that ran too long to end (TERM) and ending it (KILL)."""
 
-HURRY = 0.3
+HURRY = 0.15
 """The same when the run is being stopped: a stop must feel like one."""
+
+KILLED = "The command was killed, with all that it had started. What it had done stays done."
+"""What a model is told of a command that was ended because the run was stopped."""
 
 PATIENCE = 10.0
 """Seconds to wait for what was ended with KILL to be gone; it can be held up in the system, by a lost disk."""
@@ -78,8 +81,8 @@ async def run_command(
 ) -> Finished:
     """Run `argv` with empty input for at most `seconds`, keeping the first and last `keep` bytes of each output.
 
-    Cancelled, it ends all that the command started before it raises. Raises OSError where the
-    command can't be started.
+    Cancelled, it ends all that the command started before it raises, and notes that on the exception. Raises
+    OSError where the command can't be started.
     """
     mark = uuid.uuid4().hex
     flooded = asyncio.Event()
@@ -107,10 +110,11 @@ async def run_command(
         if stopped:
             await _end(process, mark, GRACE)
         await asyncio.wait([pipe.ended for pipe in outputs], timeout=SETTLE)
-    except BaseException:
+    except BaseException as stop:
         for pipe in outputs:
             pipe.close()
         await _end(process, mark, HURRY)
+        stop.add_note(KILLED)
         raise
     seconds = time.monotonic() - started
     stdout, stderr = (pipe.taken() for pipe in outputs)
