@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from harness_nb.context.count import Counter
 from harness_nb.context.mask import Changes, Shown, called
 from harness_nb.errors import HarnessError, RunStop
-from harness_nb.events import Event, Notice, RetryWaiting
+from harness_nb.events import Charged, Event, LimitMet, Notice, RetryWaiting
 from harness_nb.messages import Message, Summary, Text, ToolCall, ToolResult, Usage, user
 from harness_nb.results import bounded
 from harness_nb.seams import Model, Reply, Request, Run
@@ -149,6 +149,8 @@ async def summarised(
     told = told_to_summariser([m for i in plan.replaced for m in shown[i][1]], room)
     limit = LONGEST_SUMMARY if window <= 0 else min(LONGEST_SUMMARY, max(256, window // 4))
     quiet = Run(listener=lambda event: _pass_on(event, run))
+    # Settings of the run, such as what it may spend, hang on it by their class; the rest is state of layers.
+    quiet.state = {key: value for key, value in run.state.items() if isinstance(key, type)}
     try:
         reply = await summariser(Request(PROMPT, (user(told),), (), limit), quiet)
     except RunStop:  # a budget is spent: that ends the run
@@ -229,5 +231,5 @@ def _accepted(reply: Reply) -> str:
 
 
 def _pass_on(event: Event, run: Run) -> None:
-    if isinstance(event, RetryWaiting | Notice):
+    if isinstance(event, RetryWaiting | Notice | Charged | LimitMet):
         run.emit(event)

@@ -85,6 +85,8 @@ class Anthropic:
     ) -> None:
         self.name = model
         self._wire = Wire("anthropic", client, {}, idle)
+        self.host = self._wire.host
+        """The name of the server that is asked."""
         self._max_output = max_output or MAX_OUTPUT + (thinking if isinstance(thinking, int) else 0)
         self._cache = cache
         self._asked = betas

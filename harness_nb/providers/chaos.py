@@ -69,6 +69,8 @@ class Chaos:
                 )
         self.name = f"{model.name} · with faults"
         self.model = model
+        self.host = str(getattr(model, "host", ""))
+        self.free = bool(getattr(model, "free", False))
         self.pace = pace
         self._plan = list(plan)
         self._odds = dict(odds or {})

@@ -65,6 +65,8 @@ class Chat:
         self.name = model
         elsewhere = {"base_url": base_url, "api_key": api_key or os.environ.get(KEY) or "none"}
         self._wire = Wire("openai", client, elsewhere if base_url else {}, idle)
+        self.host = self._wire.host
+        """The name of the server that is asked."""
         self._max_output = max_output
         self._limit_name = "max_tokens" if base_url else "max_completion_tokens"
         asking = {"model": model, "stream": True, "stream_options": {"include_usage": True}}

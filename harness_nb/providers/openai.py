@@ -71,6 +71,8 @@ class OpenAI:
     ) -> None:
         self.name = model
         self._wire = Wire("openai", client, {}, idle)
+        self.host = self._wire.host
+        """The name of the server that is asked."""
         self._max_output = max_output
         reasoning = {key: value for key, value in (("effort", effort), ("summary", summary)) if value}
         self._settings = {"model": model, **({"reasoning": reasoning} if reasoning else {})}

@@ -85,6 +85,8 @@ class Recorded:
 
     window = 0
     """A recording has no window: what it was asked was not too large."""
+    free = True
+    """It costs nothing."""
 
     def __init__(self, path: str | Path, pace: float = 0.0) -> None:
         """Read the file. Raises UsageError if there is none or it is damaged.

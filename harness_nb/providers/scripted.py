@@ -14,7 +14,7 @@ import inspect
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from harness_nb.errors import ProviderError
 from harness_nb.events import CallDelta, TextDelta, ThinkingDelta
@@ -54,6 +54,8 @@ class Scripted:
     name: str
     window: int = 0
     requests: list[Request] = field(default_factory=list, repr=False)
+    free: ClassVar[bool] = True
+    """It costs nothing."""
 
     async def __call__(self, request: Request, run: Run) -> Reply:
         """Play the next turn. Raises ProviderError when the script is over."""

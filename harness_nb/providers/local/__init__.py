@@ -47,6 +47,9 @@ class Local:
     own_prompts = True
     """The engine counts prompts of ours, two in some turns, and not the request."""
 
+    free = True
+    """It costs nothing."""
+
     def __init__(self, choice: str = "", *, progress: Hears | None = None) -> None:
         self._file = choose(choice)
         self._progress = progress
