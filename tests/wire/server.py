@@ -1,17 +1,18 @@
 """A real server on this machine that says what a test tells it to, byte by byte, and notices when it is hung up on.
 
-    with serving(stream(whole), [refusal(429), {"retry-after": "2"}]) as server:
-        model = server.model("chat")        server.sent[0] is the JSON that came in
+    async with asked(refusal(429, [(b"retry-after", b"2")]), stream(whole)) as server:
+        model = server.model("chat");  server.sent[0] is the JSON that came in
 
-A turn is a sequence of steps: bytes to send, seconds to wait, HANG until the client has gone, or RESET the connection.
+A turn is a sequence of steps: bytes to send, seconds to wait, HANG until the client has gone, END or RESET the connection.
 """
 
 import json
 import socket
+import ssl
 import struct
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 import anthropic
@@ -22,10 +23,12 @@ from harness_nb.providers.chat import Chat
 from harness_nb.providers.openai import OpenAI
 
 KEY = "test-0123456789abcdef"
-HANG, RESET = "hang", "reset"
-STREAM = (
-    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n{connection}transfer-encoding: chunked\r\n\r\n"
-)
+CERTIFICATES = ssl.create_default_context()
+"""Read once: a client that reads them anew takes a third of a second to make."""
+HANG, RESET, END = "hang", "reset", "end"
+LAST = b"0\r\n\r\n"
+"""The chunk that ends a stream."""
+STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
 def piece(data):
@@ -33,18 +36,14 @@ def piece(data):
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-def stream(data, *, keep=True):
-    """A whole stream in one chunk; the connection stays open after it unless told otherwise."""
-    return [_head(keep=keep) + piece(data) + b"0\r\n\r\n"]
+def stream(data):
+    """A whole stream in one chunk; the connection stays open."""
+    return begun(data, LAST)
 
 
-def begun(data, *steps, keep=True):
-    """A stream that sends this much, and then goes on with these steps, or ends without its last chunk."""
-    return [_head(keep=keep) + (piece(data) if data else b""), *steps]
-
-
-def _head(*, keep):
-    return STREAM.replace(b"{connection}", b"" if keep else b"connection: close\r\n")
+def begun(data, *steps):
+    """A stream that sends this much, and then goes on with these steps."""
+    return [STREAM + piece(data), *steps]
 
 
 def refusal(status, headers=(), **error):
@@ -61,14 +60,18 @@ class Server:
         self.turns = list(turns)
         self.sent, self.connections, self.gone = [], set(), []
         """Bodies in order, who sent them, and when clients left that were still being answered (time.monotonic)."""
+        self.clients = []
         self.url = ""
         self.hung = threading.Event()
 
     def client(self, wire):
         """An SDK's client for it, made as its users make one."""
-        if wire == "anthropic":
-            return anthropic.AsyncAnthropic(api_key=KEY, base_url=self.url)
-        return openai.AsyncOpenAI(api_key=KEY, base_url=f"{self.url}/v1")
+        sdk, made, path = anthropic, anthropic.AsyncAnthropic, ""
+        if wire != "anthropic":
+            sdk, made, path = openai, openai.AsyncOpenAI, "/v1"
+        http = sdk.DefaultAsyncHttpxClient(verify=CERTIFICATES)
+        self.clients.append(made(api_key=KEY, base_url=f"{self.url}{path}", http_client=http))
+        return self.clients[-1]
 
     def model(self, wire, client=None):
         """An adapter that asks it."""
@@ -84,12 +87,25 @@ class Server:
         return self.gone[-1]
 
 
+@asynccontextmanager
+async def asked(*turns):
+    """Serve these turns, and close at the end what was made to ask for them."""
+    with serving(*turns) as made:
+        try:
+            yield made
+        finally:
+            for client in made.clients:
+                await client.close()
+
+
 @contextmanager
 def serving(*turns):
     """Serve these turns, in order, to whoever asks."""
     made = Server(turns)
 
     class Answer(StreamRequestHandler):
+        disable_nagle_algorithm = True
+
         def handle(self):
             with suppress(ConnectionError):
                 while head := self.rfile.readline():

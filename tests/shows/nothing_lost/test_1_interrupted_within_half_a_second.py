@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from wire.server import HANG, begun, refusal, serving
+from wire.server import HANG, asked, begun, refusal
 from wire.speech import say as said, spoken
 
 from harness_nb.agent import LEFT_BEHIND, NEVER_RAN, STOPPED_TEXT, Agent
@@ -195,7 +195,7 @@ async def stopped(wait, by):
 @pytest.mark.parametrize("by", ["stop", "cancel"])
 @pytest.mark.parametrize("kind", WAITS)
 async def test_a_stop_ends_any_wait_within_half_a_second(kind, by, tmp_path, alone):
-    with serving() as server:
+    async with asked() as server:
         wait = kind(server, tmp_path)
         with alone():
             run, outcome, seconds = await stopped(wait, by)
