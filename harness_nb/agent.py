@@ -103,6 +103,10 @@ class Agent:
         reason: Reason = "error"
         detail = ""
         error: HarnessError | None = None
+        if prompt is None:
+            prompt, run.past = run.past.prompt or None, replace(run.past, prompt="")
+        else:
+            run.past = replace(run.past, prompt="", reply=None)
         try:
             run.emit(RunStarted(run.id, self.model.name, self.limits.turns))
             if prompt is not None or not run.waiting:
@@ -138,6 +142,10 @@ class Agent:
             run.started.clear()
             await self._answer(calls, run, self.tools.dispatch(*self.gates))
             _heed_stop()
+        elif (reply := run.past.reply) is not None:
+            run.past = replace(run.past, reply=None)
+            if ended := await self._next(reply, run, progress):
+                return ended
         return await self._turns(run, progress)
 
     async def _turns(self, run: Run, progress: _Progress) -> tuple[Reason, str]:
@@ -299,7 +307,8 @@ class Answers:
                 begun = self._run.started.get(call.id)
                 seconds = now - (self.began.get(call.id, now) if begun is None else begun)
                 how = self.ended.get(call.id, LEFT_BEHIND)
-                why = NEVER_RAN if begun is None else interrupted_text(seconds, how)
+                never = self._run.past.begun.get(call.id, NEVER_RAN)
+                why = never if begun is None else interrupted_text(seconds, how)
                 self.add(call, refused(call.id, why), seconds)
         finally:
             self._closed = True
@@ -327,7 +336,8 @@ def answer_open_calls(run: Run) -> None:
     """Give every call that has no result one that says so, as a store, a crash or a suspended run may have left it."""
     why = SUPERSEDED if run.waiting else INTERRUPTED
     if calls := run.transcript.dangling():
-        run.append(Message("tool", tuple(refused(call.id, why) for call in calls)))
+        results = (refused(call.id, run.past.begun.get(call.id, why)) for call in calls)
+        run.append(Message("tool", tuple(results)))
 
 
 def _heed_stop() -> None:

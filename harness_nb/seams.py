@@ -110,6 +110,18 @@ class Call:
     """Why an earlier attempt may have had its effect already, in a sentence; then nothing but a person lets it run."""
 
 
+@dataclass(frozen=True, slots=True)
+class Past:
+    """How far a run had come that was cut off by a crash, and is taken up again: see ops/once.py."""
+
+    prompt: str = ""
+    """What it was asked, where that had not joined the transcript."""
+    reply: Reply | None = None
+    """The model's last answer, where nothing had followed from it."""
+    begun: dict[str, str] = field(default_factory=dict)
+    """The calls whose tool's body had begun: their ids, and a sentence that says so for whatever becomes of them."""
+
+
 def _silent(_: Event) -> None:
     pass
 
@@ -138,11 +150,13 @@ class Run:
         """The calls of this turn whose tool's body has begun: their ids, and when by `time.perf_counter`."""
         self.waiting = False
         """Whether calls are left open because they wait for a person's decision: none of them has run."""
+        self.past = Past()
+        self.charged = 0
+        """How many requests have been paid for."""
         self.state: dict[object, object] = {}
         self.work: asyncio.Task[tuple[Reason, str]] | None = None
         self._listener = listener
         self._pieces: list[str] = []
-        self._charges = 0
         self._asking = 0
         self._asking_since = 0.0
 
@@ -168,9 +182,9 @@ class Run:
             case ToolStarted(call):
                 self.started[call.id] = time.perf_counter()
             case Charged(cost=cost):
-                known = cost is not None and (self.cost is not None or not self._charges)
+                known = cost is not None and (self.cost is not None or not self.charged)
                 self.cost = (self.cost or Decimal()) + cost if known and cost is not None else None
-                self._charges += 1
+                self.charged += 1
             case _:
                 pass
         try:

@@ -259,6 +259,13 @@ class Toolbox:
         gated = layered(self._execute, *gates)
 
         async def answer(asked: ToolCall, run: Run) -> ToolResult:
+            result = await judged(asked, run)
+            before = run.past.begun.get(asked.id, "")
+            if asked.id in run.started or before in result.text:
+                return result
+            return replace(result, content=(Text(before), *result.content))
+
+        async def judged(asked: ToolCall, run: Run) -> ToolResult:
             try:
                 call = self._resolve(asked)
             except ToolError as refusal:

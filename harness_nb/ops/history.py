@@ -15,16 +15,23 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from decimal import Decimal
 from typing import Any, cast, get_args
 
+from harness_nb.agent import STOPPED_TEXT
 from harness_nb.encoding import decode
 from harness_nb.errors import Reason
-from harness_nb.messages import Entry, Message, Role, ToolCall, ToolResult, Transcript, Usage
+from harness_nb.events import LimitMet
+from harness_nb.messages import Entry, Message, Text, ToolCall, ToolResult, Transcript, Usage
 from harness_nb.ops.records import Record
+from harness_nb.ops.redacted import INSTEAD
+from harness_nb.seams import Reply, Stop
 
 RECORDED = "recorded"
 """Stands in a recorded message for a result that its `tool_finished` record holds."""
+
+LOST = "The result of this call was recorded, but the record is damaged. The call may have run: check before you repeat it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +60,18 @@ class KeptRun:
     at: str = ""
     entries: list[Entry] = field(default_factory=list)
     started: dict[str, Attempt] = field(default_factory=dict)
-    """By call id: the first attempt at each call."""
+    """By call id: the last attempt at each call."""
     finished: dict[str, ToolResult] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
     """Ids of the calls that a person was asked about and has not decided."""
     charges: list[Record] = field(default_factory=list)
+    """Its `charge` and `turn_ended` records, which `ops/spending.py` reads."""
+    limit: LimitMet | None = None
+    """The limit that it met last."""
     reason: Reason | None = None
     detail: str = ""
+    stop: Stop | None = None
+    """Why the model's last turn stopped; None while that is not on record."""
     turns: int = 0
     usage: Usage = field(default_factory=Usage)
     seconds: float = 0.0
@@ -78,6 +90,31 @@ class KeptRun:
         said = (message.text for message in reversed(self.messages) if message.role == "assistant")
         return next((text for text in said if text.strip()), "")
 
+    @property
+    def unsaid(self) -> str:
+        """Its prompt, if it was cut off before that joined the conversation; else empty."""
+        begun = any(message.role != "tool" for message in self.messages)
+        return "" if begun or self.reason is not None else self.prompt
+
+    @property
+    def reply(self) -> Reply | None:
+        """The model's last answer, if it was cut off before anything followed from that."""
+        last = self.messages[-1] if self.messages else None
+        if self.reason is not None or last is None or last.role != "assistant" or last.calls:
+            return None
+        if self.stop is None and last.text.endswith(STOPPED_TEXT):
+            return None
+        return Reply(last, stop=self.stop or "end")
+
+    @property
+    def cost(self) -> Decimal | None:
+        """Dollars that its requests cost together; None if there were none, or one has no known price."""
+        costs = [record.data.get("cost") for record in self.charges if record.kind == "charge"]
+        try:
+            return sum((Decimal(str(cost)) for cost in costs), Decimal()) if costs else None
+        except ArithmeticError:  # one of them says None
+            return None
+
 
 class History:
     """The tree of a session's runs. `add` each record in order, then read."""
@@ -93,7 +130,7 @@ class History:
     def add(self, record: Record, entry: Entry | None = None) -> None:
         """Fold a record in; `entry` is what it holds where that is at hand, so that it need not be read again."""
         # A record of a later version, or one that somebody changed: what it would have said is not known.
-        with suppress(KeyError, TypeError, ValueError, AttributeError):
+        with suppress(KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
             self._add(record, cast("Mapping[str, Any]", record.data), entry)
 
     def _add(self, record: Record, data: Mapping[str, Any], entry: Entry | None) -> None:
@@ -106,13 +143,13 @@ class History:
         run = self._run(record, data)
         match record.kind:
             case "message" | "decision":
-                run.entries.append(entry or self._entry(run, data))
+                self._join(run, entry or self._entry(run, data))
             case "resumed":
                 run.reason, run.detail = None, ""
                 self.head = run.id
             case "tool_started":
-                attempt = Attempt(data["name"], data["arguments"], data["key"], record.at)
-                run.started.setdefault(data["call"], attempt)
+                name, arguments, key = (str(data[name]) for name in ("name", "arguments", "key"))
+                run.started[data["call"]] = Attempt(name, arguments, key, record.at)
             case "tool_finished":
                 run.finished[data["call"]] = _result(data["result"])
             case "approval_asked":
@@ -121,9 +158,14 @@ class History:
                 run.asked.discard(data["call"])
             case "charge":
                 run.charges.append(record)
+            case "limit":
+                amounts = (Decimal(data[name]) for name in ("limit", "spent", "more"))
+                run.limit = LimitMet(data["what"], data["scope"], *amounts)
             case "turn_ended":
+                run.charges.append(record)
                 run.turns = max(run.turns, int(data["turn"]))
-                run.usage += Usage(**data["usage"])
+                run.stop = data["stop"] if data["stop"] in get_args(Stop) else "other"
+                run.usage += Usage(**{name: data["usage"][name] for name in COUNTS & data["usage"].keys()})
             case "run_ended":
                 self._end(run, data)
             case _:
@@ -135,7 +177,9 @@ class History:
             return self.runs[record.run]
         begun = data if record.kind == "run_started" else {}
         parent = str(begun.get("parent", self.head))
-        run = KeptRun(record.run, parent if parent in self.runs else "", at=record.at)
+        if parent and parent not in self.runs:  # it is lost altogether
+            parent = self.head
+        run = KeptRun(record.run, parent, at=record.at)
         for name in ("cell", "execution", "prompt", "model"):
             setattr(run, name, str(begun.get(name, "")))
         run.fork = bool(begun.get("fork"))
@@ -145,21 +189,29 @@ class History:
         self.head = run.id
         return run
 
+    def _join(self, run: KeptRun, entry: Entry) -> None:
+        """Add an entry; as in a transcript, a call takes its id over from an earlier one."""
+        run.entries.append(entry)
+        if not isinstance(entry, Message) or entry.role != "assistant":
+            return
+        run.stop = None
+        for call in entry.calls:
+            run.started.pop(call.id, None)
+            run.finished.pop(call.id, None)
+            run.asked.discard(call.id)
+
     def _entry(self, run: KeptRun, data: Mapping[str, Any]) -> Entry:
-        if data.get("kind") == "message" and data["role"] == "tool" and data["role"] in get_args(Role):
-            parts = [
-                part
-                for part in data["parts"]
-                if part.get("kind") != RECORDED or part["call_id"] in run.finished
-            ]
-            found = decode({**data, "parts": [_placeholder(p) for p in parts]})
-            assert isinstance(found, Message)  # noqa: S101 - its kind was read above
-            real = (
-                run.finished[p["call_id"]] if p.get("kind") == RECORDED else q
-                for p, q in zip(parts, found.parts, strict=True)
-            )
-            return Message(found.role, tuple(real), found.id, found.at)
-        return decode(data)
+        if data.get("kind") != "message" or data["role"] != "tool":
+            return decode(data)
+        named = [part["call_id"] if part["kind"] == RECORDED else None for part in data["parts"]]
+        parts = [_STAND_IN if part["kind"] == RECORDED else part for part in data["parts"]]
+        found = decode({**data, "parts": parts})
+        assert isinstance(found, Message)  # noqa: S101 - its kind was read above
+        real = (
+            part if call is None else run.finished.get(call) or _lost(call)
+            for call, part in zip(named, found.parts, strict=True)
+        )
+        return Message(found.role, tuple(real), found.id, found.at)
 
     def _end(self, run: KeptRun, data: Mapping[str, Any]) -> None:
         reason = data["reason"]
@@ -174,7 +226,7 @@ class History:
         """List the runs on the way to one, the first first; None for the head."""
         found: list[KeptRun] = []
         at = self.head if to is None else to
-        while at and (run := self.runs.get(at)) is not None and run not in found:
+        while at and (run := self.runs.get(at)) is not None:  # a parent is always older, so it ends
             found.append(run)
             at = run.parent
         return found[::-1]
@@ -214,18 +266,49 @@ class Left:
     """Whose bodies had begun: they may have had their effect."""
     waiting: tuple[ToolCall, ...] = ()
     """Which had not begun; some may have waited for a person."""
+    unfit: tuple[ToolCall, ...] = ()
+    """Which had not begun and must not: what is on record may not be all that the model sent."""
+    passed: tuple[ToolCall, ...] = ()
+    """Which the conversation has gone past, in a damaged journal or by a new prompt: nothing is known of them."""
 
 
 def left(history: History) -> Left:
-    """Say what the run at the head left open."""
-    run = history.runs.get(history.head)
-    if run is None:
+    """Say what the conversation at the head left open."""
+    path, calls = history.path(), history.transcript().dangling()
+    if not path or not calls:
         return Left()
-    calls = history.transcript().dangling()
-    finished = [call for call in calls if call.id in run.finished]
-    uncertain = [call for call in calls if call.id in run.started and call not in finished]
-    waiting = [call for call in calls if call not in finished and call not in uncertain]
-    return Left(tuple(finished), tuple(uncertain), tuple(waiting))
+    finished, run = _finished(path), path[-1]
+    said = [message for message in run.messages if message.role != "tool"]
+    last = {call.id for call in said[-1].calls} if said else set()
+    groups: dict[str, list[ToolCall]] = {item.name: [] for item in fields(Left)}
+    for call in calls:
+        groups["finished" if call.id in finished else _open_group(call, run, last)].append(call)
+    return Left(**{name: tuple(found) for name, found in groups.items()})
+
+
+def _open_group(call: ToolCall, run: KeptRun, last: set[str]) -> str:
+    if call.id not in last:
+        return "passed"
+    if call.id in run.started:
+        return "uncertain"
+    # Of a turn whose end is not on record, one whole JSON object was not cut; no arguments at all may have been.
+    cut = run.stop == "length" or (run.stop is None and not call.raw.strip(" {}"))
+    return "unfit" if cut or INSTEAD in call.raw else "waiting"
+
+
+def results(history: History) -> dict[str, ToolResult]:
+    """Give the recorded results of the calls on the way to the head, by call id."""
+    return _finished(history.path())
+
+
+def _finished(path: Iterable[KeptRun]) -> dict[str, ToolResult]:
+    found: dict[str, ToolResult] = {}
+    for run in path:
+        for message in run.messages:
+            for call in message.calls:
+                found.pop(call.id, None)
+        found |= run.finished
+    return found
 
 
 def _result(data: Mapping[str, Any]) -> ToolResult:
@@ -238,5 +321,13 @@ def _result(data: Mapping[str, Any]) -> ToolResult:
     return part
 
 
-def _placeholder(part: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"kind": "text", "text": ""} if part.get("kind") == RECORDED else part
+def _lost(call: object) -> ToolResult:
+    if not isinstance(call, str):
+        raise TypeError(f"not a call's id: {call!r}")
+    return ToolResult(call, (Text(LOST),), is_error=True)
+
+
+_STAND_IN = {"kind": "text", "text": ""}
+
+COUNTS = frozenset(field.name for field in fields(Usage))
+"""What is known of a usage; a later version may count more."""

@@ -11,6 +11,7 @@ What can't be kept ends the run. It stays here, and is kept before anything that
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -74,6 +75,8 @@ class Journal:
         self.origin = Origin()
         """Set it before a run begins: said of that run, and then forgotten."""
         self._run = ""
+        self._at_work = False
+        self._writing = threading.Lock()
         self._unkept: list[Record] = []
         self._began = 0.0
         self._before = 0.0
@@ -102,8 +105,8 @@ class Journal:
             case ApprovalDecided():
                 self._decided(event)
             case _ if type(event) in PLAIN:
-                data = {name: _plain(value) for name, value in asdict(event).items()}
-                self._write(PLAIN[type(event)], data)
+                fields = {name: _plain(value) for name, value in asdict(event).items()}
+                self._write(PLAIN[type(event)], fields)
             case _:
                 pass
 
@@ -119,9 +122,19 @@ class Journal:
             self._run = head.id
         self._write("decision", encode(decision), decision)
 
+    def charge(self, event: Charged) -> None:
+        """Keep what was paid between runs, e.g. for a summary: it counts for the run before."""
+        self._run = self.history.head
+        self(event)
+
+    def settle(self, message: Message) -> None:
+        """Keep the results of calls that the run at the head had left open."""
+        self._run = self.history.head
+        self(MessageAdded(message))
+
     def take_up(self, run: str, model: str) -> None:
         """Say that a run goes on that had ended or was cut off; its next events are part of it."""
-        self._run = run
+        self._run, self._at_work = run, True
         self._began, self._before = time.monotonic(), self.history.runs[run].seconds
         self._write("resumed", {"model": model})
 
@@ -140,16 +153,18 @@ class Journal:
     def _begin(self, event: RunStarted) -> None:
         origin, self.origin = self.origin, Origin()
         if event.run in self.history.runs:
-            if self._run != event.run or self.history.runs[event.run].reason is not None:
+            if not self._at_work or self._run != event.run:
                 self.take_up(event.run, event.model)
             return
-        self._run, self._began, self._before = event.run, time.monotonic(), 0.0
+        self._run, self._at_work = event.run, True
+        self._began, self._before = time.monotonic(), 0.0
         parent = self.history.head if origin.parent is None else origin.parent
         data: dict[str, object] = {"parent": parent, "cell": origin.cell, "execution": origin.execution}
         data |= {"prompt": origin.prompt, "model": event.model, "limit": event.limit}
         self._write("run_started", data | ({"fork": True} if origin.fork else {}))
 
     def _end(self, event: RunEnded) -> None:
+        self._at_work = False
         seconds = self._before + time.monotonic() - self._began
         data = {"reason": event.reason, "detail": event.detail, "turns": event.turns}
         self._write(
@@ -181,14 +196,15 @@ class Journal:
     def _write(
         self, kind: str, data: Mapping[str, object], entry: Entry | None = None, *, sync: bool = False
     ) -> None:
-        record = Record(kind, data, self._run)
-        self.history.add(record, entry)
-        if self.log is None:
-            return
-        self._unkept.append(record)
-        while self._unkept:
-            self.log.append(self._unkept[0], sync=sync and len(self._unkept) == 1)
-            self._unkept.pop(0)
+        with self._writing:  # a tool in a thread may have something to tell, too
+            record = Record(kind, data, self._run)
+            self.history.add(record, entry)
+            if self.log is None:
+                return
+            self._unkept.append(record)
+            while self._unkept:
+                self.log.append(self._unkept[0], sync=sync and len(self._unkept) == 1)
+                self._unkept.pop(0)
 
 
 def _plain(value: object) -> object:

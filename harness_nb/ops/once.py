@@ -13,18 +13,21 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import uuid
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import cast
 
-from harness_nb.events import MessageAdded, Notice
-from harness_nb.messages import Message, Text, ToolCall, ToolResult, Transcript
-from harness_nb.ops.history import Attempt, History, KeptRun, left
+from harness_nb.events import Notice
+from harness_nb.messages import INTERRUPTED, Message, Text, ToolCall, ToolResult, Transcript
+from harness_nb.ops.history import Attempt, History, KeptRun, left, results
 from harness_nb.ops.journal import Journal
-from harness_nb.seams import Call, Proceed, Run
+from harness_nb.ops.redacted import INSTEAD
+from harness_nb.seams import Call, Past, Proceed, Run
 from harness_nb.strict import parse_arguments
 from harness_nb.tasks import being_cancelled, off_loop, settled
+from harness_nb.tools import refused
 
 
 async def once(call: Call, run: Run, proceed: Proceed[Call, ToolResult]) -> ToolResult:
@@ -33,26 +36,33 @@ async def once(call: Call, run: Run, proceed: Proceed[Call, ToolResult]) -> Tool
     if before is None:
         return await proceed(replace(call, key=key(call, run.transcript)))
     call = _as_begun(call, before)
+    if INSTEAD in before.arguments:  # what was taken out of the record is not there to run with
+        return refused(call.id, REDACTED.format(call.spec.name))
     if call.spec.repeatable:
         run.emit(Notice(f"`{call.spec.name}` was cut off before. It runs again, which does no harm."))
         return await proceed(call)
     match await _had_its_effect(call):
         case True:
+            run.past.begun.pop(call.id, None)
             return ToolResult(call.id, (Text(HAPPENED.format(call.spec.name)),))
         case False:
+            run.past.begun.pop(call.id, None)
             run.emit(
                 Notice(f"`{call.spec.name}` was cut off before it had an effect, as its own check finds.")
             )
             return await proceed(call)
         case _:
-            return await proceed(replace(call, doubt=doubt(before)))
+            return await proceed(replace(call, doubt=run.past.begun.get(call.id) or doubt(before)))
 
 
 def key(call: Call | ToolCall, transcript: Transcript) -> str:
-    """Make a call's idempotency key: the same for each attempt at it, in any process; another for any other call."""
+    """Make a call's idempotency key: the same for each attempt at it, in any process; another for any other call.
+
+    A call that no message of the transcript holds has a new one each time.
+    """
     holds = (m.id for m in reversed(transcript.messages) if any(c.id == call.id for c in m.calls))
     name = call.spec.name if isinstance(call, Call) else call.name
-    words = "\0".join((next(holds, ""), call.id, name))
+    words = "\0".join((next(holds, None) or uuid.uuid4().hex, call.id, name))
     return hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
@@ -69,28 +79,36 @@ def doubt(attempt: Attempt, now: datetime | None = None) -> str:
 def take_up(run: Run, kept: KeptRun) -> None:
     """Make a run that has not begun the continuation of one that was kept: give it with prompt None to `Agent.run`.
 
-    Its transcript must be the conversation on the way to `kept`, with `settle` done.
+    Its transcript must be the conversation on the way to `kept`, with `settle` done. Where `kept` was cut off before
+    its prompt was part of that, or before anything followed from the model's answer, it goes on from there.
     """
     run.id, run.turn, run.usage, run.waited = kept.id, kept.turns, kept.usage, kept.waited
-    run.state[once] = {
-        identity: attempt for identity, attempt in kept.started.items() if identity not in kept.finished
-    }
+    run.cost, run.charged = kept.cost, sum(record.kind == "charge" for record in kept.charges)
+    open_ = {identity: kept.started[identity] for identity in kept.started if identity not in kept.finished}
+    run.state[once] = open_
+    run.past = Past(
+        kept.unsaid, kept.reply, {identity: doubt(attempt) for identity, attempt in open_.items()}
+    )
     run.waiting = bool(run.transcript.dangling())
 
 
 def settle(transcript: Transcript, journal: Journal) -> tuple[ToolCall, ...]:
-    """Give the calls of the run at the head that have their result on record that result; return those calls.
+    """Give the open calls of the conversation at the head that have their result on record that result; return those calls.
 
+    What must not run any more is answered, too: calls that are not whole, and calls that something else has followed.
     A second time there is nothing left to do.
     """
     history = journal.history
-    finished = left(history).finished
-    if finished:
-        results = history.runs[history.head].finished
-        message = Message("tool", tuple(results[call.id] for call in finished))
+    open_, known = left(history), results(history)
+    answers = {call.id: known[call.id] for call in open_.finished}
+    answers |= {call.id: refused(call.id, UNFIT) for call in open_.unfit}
+    answers |= {call.id: refused(call.id, INTERRUPTED) for call in open_.passed}
+    if answers:
+        in_order = (answers[call.id] for call in transcript.dangling() if call.id in answers)
+        message = Message("tool", tuple(in_order))
         transcript.append(message)
-        journal(MessageAdded(message))
-    return finished
+        journal.settle(message)
+    return open_.finished
 
 
 def missing_tools(history: History, names: Iterable[str]) -> list[str]:
@@ -100,6 +118,14 @@ def missing_tools(history: History, names: Iterable[str]) -> list[str]:
     return sorted({call.name for call in (*waiting.uncertain, *waiting.waiting)} - known)
 
 
+UNFIT = (
+    "This call did not run: the run was cut off before it was begun, and what is on record of it may not be all that "
+    "was sent. Send it again, whole."
+)
+REDACTED = (
+    "`{}` was not run again. It was begun and cut off, so it may have had its effect already. Its arguments held a "
+    "secret, which is not kept, so nobody can run it again as it was: check, and send the call anew if it is needed."
+)
 HAPPENED = (
     "`{}` was begun before the run was cut off, and its own check finds that it had its effect. "
     "What it returned was not recorded. It was not run again."
