@@ -19,6 +19,11 @@ from harness_nb.context.search import searching_docs, searching_history
 from harness_nb.context.select import Selection
 from harness_nb.context.window import Window, window
 from harness_nb.messages import Image, ToolCall, ToolResult
+from harness_nb.ops.allowance import Allowance
+from harness_nb.ops.budget import Budget
+from harness_nb.ops.meter import Estimate, by_characters, metered
+from harness_nb.ops.once import once
+from harness_nb.ops.prices import Prices, prices
 from harness_nb.providers.fallback import falling_back
 from harness_nb.providers.named import model as named
 from harness_nb.providers.retry import retrying
@@ -31,7 +36,7 @@ from harness_nb.safety.rulefile import permissions
 from harness_nb.safety.sandbox import best
 from harness_nb.safety.spill import Outputs, spilled
 from harness_nb.safety.trust import FENCE, from_outside, labelled
-from harness_nb.seams import Call, Model, Prepare, Request, Run, ToolSpec, layered
+from harness_nb.seams import Call, Model, ModelLayer, Prepare, Request, Run, ToolSpec, layered
 from harness_nb.toolkit.calc import calc
 from harness_nb.toolkit.data import data
 from harness_nb.toolkit.edits import editing
@@ -69,6 +74,9 @@ RETRIEVING = ("search_docs", "search_history")
 NOTES = ".harness_nb/notes"
 """Where the agent's notes are, a folder for each session, below the workspace."""
 UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
+
+SECONDS = 900.0
+"""Seconds that a run may take, those for people left out, unless something else was said."""
 
 SOONER = 0.9
 """The part of our own red line at which the provider begins to clear."""
@@ -171,8 +179,9 @@ def assistant(
     says; `room` how the context window is kept. Raises UsageError for a model, a rule or a window that can't be had.
     """
     core, kit, permit, room = _made(model), kit or Kit(), permit or Permit(), room or Room()
-    layers = [falling_back(layered(_made(fallback), retrying()))] if fallback is not None else []
-    unwatched = layered(core, *layers, retrying())
+    other = _made(fallback) if fallback is not None else None
+    priced = prices()
+    unwatched = layered(*_asking(core, other, priced, purpose="summary"))
     decides = permit.policy()
     kit.denied = hides(decides)
     small = core.name.endswith(LOCAL_SMALL)
@@ -185,12 +194,12 @@ def assistant(
     clears = bool(getattr(core, "offers_clearing", False))
     relief = kit.relief = Relief(account, unwatched, room.measures, again=again, ask=room.ask, clears=clears)
     counted = not getattr(core, "own_prompts", False)
-    asked = layered(
-        core, measured(account, core.name, counted=counted), refitted(relief), *layers, retrying()
-    )
+    model, *asking = _asking(core, other, priced, _estimating(account))
+    asked = layered(model, measured(account, core.name, counted=counted), refitted(relief), *asking)
     notes = "" if small else f"\n{GUIDANCE}"
     words = f"{INSTRUCTIONS}\n{FENCE}{notes}\n\n{instructions.strip()}".strip()
     gates = (  # the first is outermost
+        once,
         portioned(account),
         *(() if small else (spilled(kit.outputs),)),  # a small model has no read_output to read on with
         unrepeated(),
@@ -260,6 +269,36 @@ def _read_again(outputs: Outputs, box: Toolbox) -> Again:
         return f'To see it again: read_output(id="{name}", offset=0).'
 
     return again
+
+
+def _asking(
+    core: Model, other: Model | None, priced: Prices, estimate: Estimate | None = None, purpose: str = "turn"
+) -> tuple[Model, *tuple[ModelLayer, ...]]:
+    """Return the model and the layers right round it: what asks again, what takes over, and what is paid each time."""
+
+    def one(model: Model) -> tuple[ModelLayer, ModelLayer]:
+        meter = metered(priced.of(model), budget_of, estimate, model=model.name, purpose=purpose)
+        return retrying(), meter
+
+    layers = () if other is None else (falling_back(layered(other, *one(other))),)
+    return core, *layers, *one(core)
+
+
+def _estimating(account: Account) -> Estimate:
+    """Guess what a request takes by the account, which has just counted it."""
+
+    def estimate(request: Request, run: Run) -> tuple[int, int]:
+        return account.fill(request).total, by_characters(request, run)[1]
+
+    return estimate
+
+
+def budget_of(run: Run) -> Budget:
+    """Return what a run may spend: what was set for it, else the usual limits."""
+    budget = run.state.get(Budget)
+    if not isinstance(budget, Budget):
+        budget = run.state[Budget] = Budget("run", Allowance(seconds=SECONDS))
+    return budget
 
 
 def _made(model: str | Model | None) -> Model:

@@ -4,6 +4,7 @@ import dataclasses
 import os
 import signal
 import sys
+import uuid
 
 import pytest
 from workers import (  # noqa: F401 - pytest looks for hooks and fixtures here
@@ -50,10 +51,15 @@ def pytest_terminal_summary(terminalreporter):
 
 
 @pytest.fixture(autouse=True)
-def _walls(request):
+def _walls(request, tmp_path_factory):
+    """Sessions of this process are kept in a place of the test's own; kernels and JupyterLab have a folder of their own."""
     global _outside_allowed  # noqa: PLW0603 - an audit hook cannot be taken off, only told
     _outside_allowed = request.node.get_closest_marker("llama") is not None
+    own = not any(request.node.get_closest_marker(name) for name in ("browser", "kernel"))
+    if own:
+        os.environ["HARNESS_NB_STORE"] = str(tmp_path_factory.getbasetemp() / "kept" / uuid.uuid4().hex)
     yield
+    os.environ.pop("HARNESS_NB_STORE", None)
     _outside_allowed = False
 
 

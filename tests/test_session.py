@@ -38,7 +38,7 @@ def talking(*turns, **kwargs) -> Session:
 
 async def test_a_run_returns_how_it_ended():
     result = await talking("It is 42.").run("What is 6 x 7?")
-    assert (result.text, result.reason, result.turns, result.cost) == ("It is 42.", "done", 1, None)
+    assert (result.text, result.reason, result.turns, result.cost) == ("It is 42.", "done", 1, 0)
     assert str(result) == "It is 42."
     assert result.usage.output > 0
     assert result.view.answer == "It is 42."

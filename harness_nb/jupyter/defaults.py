@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from harness_nb.jupyter.work import ModelOrName
 from harness_nb.safety.permission import Mode
@@ -30,6 +31,17 @@ class Defaults:
     """Shares of the window at which it counts as filling up, and as full: then it is relieved."""
     ask_context: bool = False
     """Whether to ask before each decision about the context that can wait."""
+    store: str = ""
+    """A folder or a database's URL in which sessions are kept, `off` for nowhere; empty for `.harness_nb/sessions`."""
+    rerun: Literal["replace", "append"] = "replace"
+    """Whether a cell that is run again takes the place of its earlier run, or follows what has been said since."""
+    seconds: float | None = 900.0
+    """Limits of a run: seconds, those for people left out, tokens in and out, and dollars; None for no limit."""
+    tokens: int | None = None
+    dollars: float | None = None
+    session_dollars: float | None = None
+    """Limits of all runs of a session, and of all sessions in one place in one day (UTC)."""
+    day_dollars: float | None = None
 
 
 defaults = Defaults()

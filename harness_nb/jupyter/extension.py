@@ -57,7 +57,7 @@ class Extension:
         shell.configurables.remove(self._magics)  # type: ignore[arg-type]
         shell.magics_manager.registry.pop(type(self._magics).__name__, None)
         for magics in shell.magics_manager.magics.values():
-            for name in ("agent", "context"):
+            for name in ("agent", "context", "resume"):
                 magics.pop(name, None)
 
     def _may_await(self) -> bool:

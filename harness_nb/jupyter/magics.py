@@ -1,8 +1,10 @@
-"""`%agent`, `%%agent` and `%context`: read what is asked, and hand it to the session."""
+"""`%agent`, `%%agent`, `%context` and `%resume`: read what is asked, and hand it to the session."""
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import fields
+from decimal import Decimal
 from typing import TypedDict
 
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, no_var_expand
@@ -12,10 +14,12 @@ from harness_nb.jupyter.bridge import blocking
 from harness_nb.jupyter.context_commands import context_answered, context_done, context_read, context_usage
 from harness_nb.jupyter.decisions import decided
 from harness_nb.jupyter.defaults import defaults
-from harness_nb.jupyter.options import DECISIONS, Asked, cell_read, line_read, usage
+from harness_nb.jupyter.kept import Restored
+from harness_nb.jupyter.options import DECISIONS, RESUME, Asked, cell_read, line_read, resume_read, usage
 from harness_nb.jupyter.permissions import permissions_told
 from harness_nb.jupyter.result import RunResult
 from harness_nb.jupyter.session import MAIN, Session, session
+from harness_nb.ops.allowance import Allowance
 from harness_nb.safety.permission import MODES
 from harness_nb.safety.questions import Answer, Question
 
@@ -28,7 +32,21 @@ class Arguments(TypedDict):
     turns: int | None
     window: int | None
     variables: tuple[str, ...]
+    limits: Allowance | None
     new: bool
+    fork: bool
+
+
+def _so_far(name: str) -> object:
+    return default(name)(lambda _: copy(getattr(defaults, name)))
+
+
+class GoingOn(TypedDict):
+    """What `Session.go_on` is called with."""
+
+    model: str | None
+    turns: int | None
+    limits: Allowance | None
 
 
 @magics_class
@@ -68,45 +86,26 @@ class AgentMagics(Magics):
         config=True
     )
 
-    @default("context_window")
-    def _context_window_so_far(self) -> int | None:
-        return defaults.context_window
+    store = Unicode(
+        help="A folder or a database's URL in which sessions are kept, 'off' for nowhere. "
+        "Empty for HARNESS_NB_STORE, else .harness_nb/sessions."
+    ).tag(config=True)
+    rerun = Enum(
+        ("replace", "append"),
+        help="Whether a cell that is run again takes the place of its earlier run, or follows what has been said since.",
+    ).tag(config=True)
+    seconds = Float(
+        allow_none=True, min=0, help="Seconds a run may take, waiting for you left out. None for no limit."
+    ).tag(config=True)
+    tokens = Int(allow_none=True, min=1, help="Tokens, in and out, that a run may use.").tag(config=True)
+    dollars = Float(allow_none=True, min=0, help="Dollars that a run may cost.").tag(config=True)
+    session_dollars = Float(allow_none=True, min=0, help="Dollars that a session may cost.").tag(config=True)
+    day_dollars = Float(
+        allow_none=True, min=0, help="Dollars that the sessions kept in one place may cost in one day (UTC)."
+    ).tag(config=True)
 
-    @default("context_yellow")
-    def _context_yellow_so_far(self) -> float:
-        return defaults.context_yellow
-
-    @default("context_red")
-    def _context_red_so_far(self) -> float:
-        return defaults.context_red
-
-    @default("ask_context")
-    def _ask_context_so_far(self) -> bool:
-        return defaults.ask_context
-
-    @default("mode")
-    def _mode_so_far(self) -> str | None:
-        return defaults.mode
-
-    @default("rules")
-    def _rules_so_far(self) -> list[str]:
-        return list(defaults.rules)
-
-    @default("patience")
-    def _patience_so_far(self) -> float | None:
-        return defaults.patience
-
-    @default("model")
-    def _model_so_far(self) -> object:
-        return defaults.model
-
-    @default("turns")
-    def _turns_so_far(self) -> int | None:
-        return defaults.turns
-
-    @default("instructions")
-    def _instructions_so_far(self) -> str:
-        return defaults.instructions
+    # Until they are set, each is what sessions use so far.
+    vars().update({f"_{one.name}_so_far": _so_far(one.name) for one in fields(defaults)})
 
     @observe(*(field.name for field in fields(defaults)))
     def _changed(self, change: dict[str, object]) -> None:
@@ -123,6 +122,26 @@ class AgentMagics(Magics):
     async def context_line(self, text: str) -> None:
         """Do what follows `%context`; a cell is rewritten to await this."""
         await context_done(context_read(text))
+
+    async def resume_line(self, text: str) -> RunResult | None:
+        """Do what follows `%resume`; a cell is rewritten to await this."""
+        asked = resume_read(text)
+        if asked.command == "help":
+            print(RESUME)  # noqa: T201 - help is text
+            return None
+        restored = _found(asked)
+        return await _session(asked).go_on(restored, **_going_on(asked)) if restored else None
+
+    @no_var_expand
+    @line_magic
+    def resume(self, line: str) -> RunResult | None:
+        """Go on with a run where one can't await."""
+        asked = resume_read(line)
+        if asked.command == "help":
+            print(RESUME)  # noqa: T201 - help is text
+            return None
+        restored = _found(asked)
+        return _session(asked).go_on_blocking(restored, **_going_on(asked)) if restored else None
 
     @no_var_expand
     @line_magic
@@ -147,6 +166,7 @@ class AgentMagics(Magics):
 
 AgentMagics.agent.__doc__ = usage()
 AgentMagics.context.__doc__ = context_usage()
+AgentMagics.resume.__doc__ = RESUME
 
 
 async def _done(asked: Asked) -> RunResult | None:
@@ -194,5 +214,34 @@ def _arguments(asked: Asked) -> Arguments:
         turns=asked.turns,
         window=asked.window,
         variables=asked.variables,
+        limits=_limits(asked),
         new=asked.new,
+        fork=asked.fork,
     )
+
+
+def _limits(asked: Asked) -> Allowance | None:
+    """Return what the run may spend, None for the defaults; what is not said stays as it is set."""
+    if asked.seconds is None and asked.tokens is None and asked.dollars is None:
+        return None
+    seconds = defaults.seconds if asked.seconds is None else asked.seconds
+    tokens = defaults.tokens if asked.tokens is None else asked.tokens
+    dollars = (
+        asked.dollars
+        if asked.dollars is not None or defaults.dollars is None
+        else Decimal(str(defaults.dollars))
+    )
+    return Allowance(seconds=seconds, tokens=tokens, dollars=dollars)
+
+
+def _found(asked: Asked) -> Restored | None:
+    """Find the run to go on with; where there is none, say what there is, and let later cells run."""
+    restored = _session(asked).restore()
+    if restored.run is None:
+        print("\n".join(restored.told))  # noqa: T201 - so that a cell answers
+        return None
+    return restored
+
+
+def _going_on(asked: Asked) -> GoingOn:
+    return GoingOn(model=asked.model or None, turns=asked.turns, limits=_limits(asked))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 
 from harness_nb.errors import UsageError
 
@@ -33,8 +34,12 @@ OPTIONS = {
         Option("--model", "NAME", "ask this model this time, e.g. local or anthropic:MODEL"),
         Option("--session", "NAME", "carry on the conversation of this name; it is made on first use"),
         Option("--new", "", "begin a new conversation; what was said before is set aside"),
+        Option("--fork", "", "begin a branch: the conversation up to here stays one of its own (%history)"),
         Option("--with", "VARIABLE", "describe this notebook variable to the model; may be repeated"),
         Option("--turns", "NUMBER", "end the run after so many turns of the model"),
+        Option("--seconds", "NUMBER", "end the run after so many seconds, waiting for you left out"),
+        Option("--tokens", "NUMBER", "end the run before it uses more tokens, in and out"),
+        Option("--dollars", "AMOUNT", "end the run before it costs more, e.g. 0.50"),
         Option("--window", "NUMBER", "take the model's context window to be so many tokens"),
         Option("--help", "", "show this"),
     )
@@ -49,6 +54,7 @@ COMMANDS = {
 
 DECISIONS = ("approve", "deny", "edit")
 DECISION = re.compile(rf"({'|'.join(DECISIONS)})(?:\s+(q\d{{6}})(?:\s+(.*))?)?\s*", re.DOTALL)
+AMOUNT = re.compile(r"\$?[0-9]{1,6}(\.[0-9]{1,6})?")
 WORD = re.compile(r"(--[^\s=]*)(=?)")
 VALUE = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|(\S+))(?=\s|$)""")
 
@@ -62,9 +68,13 @@ class Asked:
     model: str = ""
     session: str = ""
     new: bool = False
+    fork: bool = False
     variables: tuple[str, ...] = field(default=())
     turns: int | None = None
     window: int | None = None
+    seconds: int | None = None
+    tokens: int | None = None
+    dollars: Decimal | None = None
     ticket: str = ""
     """Which call is decided, `words` the reason or the arguments that follow."""
     words: str = ""
@@ -102,6 +112,22 @@ def _decision(asked: Asked, found: re.Match[str]) -> Asked:
     return replace(asked, command=command, ticket=ticket, words=words)
 
 
+def resume_read(text: str) -> Asked:
+    """Read what follows `%resume`: options, and the name of a session. Raises UsageError with the fix."""
+    asked, rest, _ = _options(text)
+    name = rest.strip()
+    found = VALUE.fullmatch(rest.rstrip()) if name else None
+    if name and (found is None or asked.session):
+        raise UsageError(
+            f"%resume takes the name of one session and no prompt, not `{_cut(name)}`. Nothing was run."
+        )
+    if asked.new or asked.fork or asked.variables or asked.window:
+        raise UsageError(
+            "%resume takes --model, --turns, --seconds, --tokens and --dollars. Nothing was run."
+        )
+    return replace(asked, session=asked.session or (found[found.lastindex or 0] if found else ""))
+
+
 def usage() -> str:
     """Write the help of `%agent`."""
     rows = [(f"{option.name} {option.value}".strip(), option.does) for option in OPTIONS.values()]
@@ -112,6 +138,7 @@ def usage() -> str:
     %agent [options] PROMPT     one line; every character reaches the model as it stands
     %%agent [options]           the rest of the cell is the prompt
     answer = %agent PROMPT      a value: answer.text, .reason, .usage, .transcript
+    %resume                     go on with a run that was cut off, stopped, or met a limit
     %agent permissions          what may run, what you allowed, and what was decided why
     %agent approve NAME         decide about a call that waits for you, by the name it is shown with:
     %agent deny NAME "reason"   let it run, refuse it, or let it run with other arguments; without
@@ -151,7 +178,7 @@ def _taken(asked: Asked, name: str, given: bool, rest: str) -> tuple[Asked, str]
     if not option.value:
         if given:
             raise UsageError(f"`{name}` takes no value: write {name} alone. Nothing was sent.")
-        return replace(asked, new=True) if name == "--new" else replace(asked, command="help"), rest
+        return _flagged(asked, name), rest
     found = VALUE.match(rest)
     if found is None or (given and found.start(found.lastindex or 0) > 1) or _is_option(found):
         raise UsageError(f"`{name}` needs a value: {name} {option.value}. Nothing was sent.")
@@ -171,13 +198,44 @@ def _set(asked: Asked, name: str, value: str) -> Asked:
             return replace(asked, session=value)
         case "--with":
             return replace(asked, variables=(*asked.variables, value))
+        case "--dollars":
+            return replace(asked, dollars=_amount(value))
+        case "--turns":
+            return replace(asked, turns=_number(name, value))
+        case "--seconds":
+            return replace(asked, seconds=_number(name, value))
+        case "--tokens":
+            return replace(asked, tokens=_number(name, value))
         case _:
-            if not value.isdecimal() or len(value) > 9 or int(value) < 1:
-                given = value if len(value) <= 20 else f"{value[:20]}…"
-                raise UsageError(f"`{name}` needs a number from 1 up, not `{given}`. Nothing was sent.")
-            return (
-                replace(asked, turns=int(value)) if name == "--turns" else replace(asked, window=int(value))
-            )
+            return replace(asked, window=_number(name, value))
+
+
+def _flagged(asked: Asked, name: str) -> Asked:
+    match name:
+        case "--new":
+            return replace(asked, new=True)
+        case "--fork":
+            return replace(asked, fork=True)
+        case _:
+            return replace(asked, command="help")
+
+
+def _number(name: str, value: str) -> int:
+    if not value.isdecimal() or len(value) > 9 or int(value) < 1:
+        raise UsageError(f"`{name}` needs a number from 1 up, not `{_cut(value)}`. Nothing was sent.")
+    return int(value)
+
+
+def _amount(value: str) -> Decimal:
+    if not AMOUNT.fullmatch(value) or not Decimal(value.removeprefix("$")):
+        raise UsageError(
+            f"`--dollars` needs an amount such as 0.50, above 0, not `{_cut(value)}`. Nothing was sent."
+        )
+    return Decimal(value.removeprefix("$"))
+
+
+def _cut(value: str) -> str:
+    return value if len(value) <= 20 else f"{value[:20]}…"
 
 
 def _unknown(name: str) -> str:
@@ -187,3 +245,14 @@ def _unknown(name: str) -> str:
         f"No option is called `{name}`: {hint} "
         "Nothing was sent; if it belongs to the prompt, write `-- ` before the prompt."
     )
+
+
+RESUME = """Go on with the last run of this notebook's session, also after the kernel has died.
+
+    %resume                     where it was left: cut off, stopped by you, out of budget, failed, or waiting for you
+    %resume NAME                of the session of this name
+    %resume --model NAME        with another model; --turns, --seconds, --tokens and --dollars set other limits
+
+Calls that had their result keep it. One that had not begun asks as usual. One that was cut off runs again only if
+that does no harm, if the tool's own check finds that it had no effect, or if you allow it. Where the last run was
+done, the conversation comes back and nothing runs; a second time changes nothing."""

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from harness_nb.agent import Agent
 from harness_nb.errors import HarnessError, UsageError
@@ -22,10 +22,15 @@ from harness_nb.jupyter.approval import AtTheCell
 from harness_nb.jupyter.bridge import attentive, blocking, running_loop
 from harness_nb.jupyter.context import Context
 from harness_nb.jupyter.defaults import defaults
+from harness_nb.jupyter.kept import Kept, Restored
+from harness_nb.jupyter.purse import Purse
 from harness_nb.jupyter.result import RunResult
 from harness_nb.jupyter.shell import in_one_line, user_variables, watch_cells
 from harness_nb.jupyter.work import Ask, ModelOrName, Work
 from harness_nb.messages import Decision, Transcript
+from harness_nb.ops.allowance import Allowance
+from harness_nb.ops.history import KeptRun
+from harness_nb.ops.once import missing_tools, take_up
 from harness_nb.safety.grants import Approvals, Judgement
 from harness_nb.safety.permission import Mode
 from harness_nb.safety.questions import Answer, Question
@@ -38,6 +43,8 @@ if TYPE_CHECKING:
     from harness_nb.context.relief import Relief
     from harness_nb.context.scratchpad import Scratchpad
     from harness_nb.recipes import Kit
+
+Value = TypeVar("Value")
 
 MAIN = "main"
 """The session that is meant where none is named."""
@@ -62,8 +69,11 @@ class Session:
         self.mode: Mode | None = None
         self.rules: Sequence[str] = ()
         self.transcript = Transcript()
+        self.kept = Kept(name)
+        """Where the session's journal is, its branches, and what an earlier kernel left."""
         self.context = Context(self)
         self.last_error: BaseException | None = None
+        self._purse = Purse(self.kept)
         self._made: dict[str, tuple[int, Model]] = {}
         self._one_at_a_time = threading.Lock()
         self._work: Work | None = None
@@ -93,14 +103,17 @@ class Session:
         turns: int | None = None,
         window: int | None = None,
         variables: Sequence[str] = (),
+        limits: Allowance | None = None,
         new: bool = False,
+        fork: bool = False,
         show: bool = True,
     ) -> RunResult:
         """Give the agent a prompt, and return how the run ended.
 
-        `model`, `turns` and `window`, the tokens of the model's context window, hold for this run alone. `variables` are names of notebook variables that are
-        described to the model. `new` begins a new conversation with it. `show` draws the run below the
-        cell, or in IPython's terminal.
+        `model`, `turns`, `window`, the tokens of the model's context window, and `limits`, what the run may spend, hold
+        for this run alone. `variables` are names of notebook variables that are described to the model. `new` begins a
+        new conversation with it, `fork` a branch, so that the conversation up to here stays one of its own. `show` draws
+        the run below the cell, or in IPython's terminal.
 
         Raises UsageError, before anything is sent, where this can't work, and ProviderError where the
         model could not answer; the conversation is kept either way. A run that was stopped, or met a
@@ -109,9 +122,8 @@ class Session:
         Where a person has to be asked and can answer only when the cell is over, the reason is `suspended`;
         see `resume`. A prompt instead has the calls that wait answered as not approved.
         """
-        with self._working(
-            lambda: self._begun(Ask(prompt, model, turns, variables, new, show, window))
-        ) as work:
+        ask = Ask(prompt, model, turns, variables, new, show, window, fork, limits)
+        with self._working(lambda: self._begun(ask)) as work:
             async with attentive():
                 return work.result(await work.outcome())
 
@@ -123,14 +135,74 @@ class Session:
         turns: int | None = None,
         window: int | None = None,
         variables: Sequence[str] = (),
+        limits: Allowance | None = None,
         new: bool = False,
+        fork: bool = False,
         show: bool = True,
     ) -> RunResult:
         """Do what `run` does where one can't await: in a function, a script, a tool."""
-        with self._working(
-            lambda: self._begun(Ask(prompt, model, turns, variables, new, show, window))
-        ) as work:
+        ask = Ask(prompt, model, turns, variables, new, show, window, fork, limits)
+        with self._working(lambda: self._begun(ask)) as work:
             return work.result(blocking(work.outcome()))
+
+    def restore(self) -> Restored:
+        """Go back to where the session was left, by an earlier kernel too, and say what there is; nothing runs by that.
+
+        If `.run` is not None, `go_on` takes that run up again. A second time changes nothing. Book chapter 21.
+        """
+        with self._alone():
+            restored = self.kept.restore()
+            self.transcript = self.kept.transcript()
+            return restored
+
+    async def go_on(
+        self,
+        restored: Restored,
+        *,
+        model: ModelOrName | None = None,
+        turns: int | None = None,
+        limits: Allowance | None = None,
+        show: bool = True,
+    ) -> RunResult:
+        """Take up the run that `restore` found, and return how it ended. The answers of finished calls stand.
+
+        Calls that had not begun are asked about as usual. One that was cut off runs again only if that does no harm, if
+        its tool's own check finds that it had no effect, or if a person allows it. A limit that ended the run is raised
+        by as much again. Raises UsageError if there is nothing to go on with, or a tool that a call waits for is missing.
+        """
+        with self._working(lambda: self._continued(restored, model, turns, limits, show=show)) as work:
+            async with attentive():
+                return work.result(await work.outcome())
+
+    def go_on_blocking(
+        self,
+        restored: Restored,
+        *,
+        model: ModelOrName | None = None,
+        turns: int | None = None,
+        limits: Allowance | None = None,
+        show: bool = True,
+    ) -> RunResult:
+        """Do what `go_on` does where one can't await."""
+        with self._working(lambda: self._continued(restored, model, turns, limits, show=show)) as work:
+            return work.result(blocking(work.outcome()))
+
+    def undo(self) -> KeptRun:
+        """Set the last run aside: the conversation goes on from before it. Returns that run. Raises UsageError."""
+        return self._gone_back(self.kept.undo)
+
+    def use(self, run: str) -> None:
+        """Go on from the end of the run with this id, on whatever branch it is. Raises UsageError."""
+        if run not in self.kept.history.runs:
+            raise UsageError(f"There is no run `{run}` in session `{self.name}`. Nothing has changed.")
+        self._gone_back(lambda: self.kept.use(run))
+
+    def _gone_back(self, step: Callable[[], Value]) -> Value:
+        with self._alone():
+            done = step()
+            self._give_up()
+            self.transcript = self.kept.transcript()
+            return done
 
     @property
     def pending(self) -> tuple[Question, ...]:
@@ -183,6 +255,7 @@ class Session:
     def new(self) -> None:
         """Begin a new conversation; what was said before stays in the results of its runs, and what waits is given up."""
         self.transcript = Transcript()
+        self.kept.forget()
         self._give_up()
 
     def stop(self) -> None:
@@ -213,19 +286,25 @@ class Session:
         if work is not None:
             work.decide(decision)
         else:
-            self.transcript.append(decision)
+            Run(self.transcript, self.kept.hear).append(decision)
 
     @contextmanager
     def at_rest(self) -> Iterator[tuple[Relief, Agent, Run]]:
         """Hold the session between runs for a measure on its context. Raises UsageError while one is at work."""
+        with self._alone():
+            agent = self._agent(Ask(), AtTheCell())
+            work = self._suspended if self.pending else None
+            run = Run(self.transcript, work.hear if work is not None else self.kept.hear)
+            assert self.relief is not None  # noqa: S101 - an agent has been made
+            yield self.relief, agent, run
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold the session. Raises UsageError while a run is at work."""
         if not self._one_at_a_time.acquire(blocking=False):
             raise UsageError(_BUSY.format(self.name))
         try:
-            agent = self._agent(Ask(), AtTheCell())
-            work = self._suspended if self.pending else None
-            run = Run(self.transcript, work.hear) if work is not None else Run(self.transcript)
-            assert self.relief is not None  # noqa: S101 - an agent has been made
-            yield self.relief, agent, run
+            yield
         finally:
             self._one_at_a_time.release()
 
@@ -255,14 +334,53 @@ class Session:
         """Prepare a run of a prompt. What still waited is given up, and the model is told so."""
         asker = AtTheCell(defaults.patience, self._clicked)
         agent = self._agent(ask, asker)
-        at = "%agent" if self.name == MAIN else f'%agent --session "{self.name}"'
-        transcript = Transcript() if ask.new else self.transcript
-        work = Work(agent, transcript, ask, asker, at=at, context=self.context)
+        ask.message()  # what can't be sent must not change where the conversation is
+        transcript = self.kept.begin(ask.prompt, self.transcript, new=ask.new, fork=ask.fork)
+        work = self._shown(agent, transcript, ask, asker)
         if permissions().loosens(self.mode or defaults.mode):
             work.notice(LOOSENED)
-        work.run.waiting = bool(self.pending) and not ask.new
-        self.transcript = work.run.transcript
+        work.run.waiting = bool(self.pending) and transcript is self.transcript
+        self.transcript = transcript
         self._give_up()
+        return work
+
+    def _shown(self, agent: Agent, transcript: Transcript, ask: Ask, asker: AtTheCell) -> Work:
+        at = "%agent" if self.name == MAIN else f'%agent --session "{self.name}"'
+        budget = self._purse.budget(ask.limits, ask.goes_on)
+        journal = self.kept.journal
+        work = Work(
+            agent, transcript, ask, asker, at=at, context=self.context, journal=journal, budget=budget
+        )
+        for text in self.kept.notices:
+            work.notice(text)
+        self.kept.notices.clear()
+        return work
+
+    def _continued(
+        self,
+        restored: Restored,
+        model: ModelOrName | None,
+        turns: int | None,
+        limits: Allowance | None,
+        *,
+        show: bool,
+    ) -> Work:
+        """Prepare the run that was left to go on; what waits for a decision asks again."""
+        left = restored.run
+        if left is None or left.id != self.kept.history.head:
+            raise UsageError("There is nothing to go on with. Nothing was run.")
+        ask = Ask(left.prompt, model, turns, show=show, limits=limits, goes_on=left)
+        asker = AtTheCell(defaults.patience, self._clicked)
+        agent = self._agent(ask, asker)
+        if missing := missing_tools(self.kept.history, (tool.name for tool in agent.tools)):
+            raise UsageError(MISSING.format(", ".join(f"`{name}`" for name in missing)))
+        if self._suspended is not None:
+            self._suspended.leave()
+            self._suspended = None
+        work = self._shown(agent, self.transcript, ask, asker)
+        take_up(work.run, left)
+        for text in restored.told:
+            work.notice(text)
         return work
 
     def _give_up(self) -> None:
@@ -333,6 +451,8 @@ class Session:
         )
         most = next((one for one in (ask.turns, self.turns, defaults.turns) if one is not None), None)
         limits = agent.limits if most is None else replace(agent.limits, turns=most)
+        if ask.goes_on is not None and ask.goes_on.turns >= limits.turns:
+            limits = replace(limits, turns=ask.goes_on.turns + limits.turns)
         return replace(agent, limits=limits, prepare=(self.context.prepare, *agent.prepare))
 
     def _model(self, asked: ModelOrName | None) -> Model:
@@ -392,5 +512,7 @@ _BUSY = (
     "Session `{}` is at work on another prompt: wait for it, stop it, or use another session "
     "(%agent --session NAME). Nothing was sent."
 )
+
+MISSING = "A call waits for {}, and there is no such tool now: run the cell that defines it, then %resume. Nothing was run."
 
 NOT_PENDING = "This call does not wait for a decision any more: nothing was changed and nothing was run."

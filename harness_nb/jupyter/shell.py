@@ -75,6 +75,13 @@ def _request(parent: Mapping[str, Mapping[str, str]]) -> str:
     return parent.get("header", {}).get("msg_id", "")
 
 
+def cell_at_work() -> tuple[str, str]:
+    """Return the id of the notebook cell that is executed, and what names this execution; empty where not known."""
+    parent: Mapping[str, Mapping[str, str]] = getattr(running_shell(), "get_parent", dict)()
+    metadata = parent.get("metadata", {})
+    return str(metadata.get("cellId") or metadata.get("cell_id") or ""), _request(parent)
+
+
 def user_variables() -> Mapping[str, object]:
     """Return what the person has defined: the notebook's variables, without IPython's own."""
     shell = running_shell()

@@ -1,4 +1,4 @@
-"""Cells with `%agent` or `%context` in them, rewritten before IPython reads them: the call is awaited, the prompt arrives word for word.
+"""Cells with `%agent`, `%context` or `%resume` in them, rewritten before IPython reads them: the call is awaited, the prompt arrives word for word.
 
 Theory of operation. IPython would expand `{x}` and `$x` in a magic's line, take a trailing `?` for a
 question about an object, and not await anything. So the line is replaced by a Python call with the
@@ -29,8 +29,10 @@ CALLS = {
     ("await", "agent"): "await get_ipython().magics_manager.registry['AgentMagics'].line({0!r})",
     ("await", "context"): "await get_ipython().magics_manager.registry['AgentMagics'].context_line({0!r})",
     ("await", "cell"): "await get_ipython().magics_manager.registry['AgentMagics'].cell({0!r}, {1!r})",
+    ("await", "resume"): "await get_ipython().magics_manager.registry['AgentMagics'].resume_line({0!r})",
     ("block", "agent"): "get_ipython().run_line_magic('agent', {0!r})",
     ("block", "context"): "get_ipython().run_line_magic('context', {0!r})",
+    ("block", "resume"): "get_ipython().run_line_magic('resume', {0!r})",
     ("block", "cell"): "get_ipython().run_cell_magic('agent', {0!r}, {1!r})",
 }
 
@@ -38,7 +40,7 @@ GAP = r"[ \t\u00a0\u202f\u3000]+"
 """What may stand between `%agent` and the prompt: pasted text has spaces of other kinds."""
 
 LINE = re.compile(
-    rf"(?P<before>[ \t]*|.*?=[ \t]*|[ \t]*return[ \t]+)%(?P<magic>agent|context)(?:{GAP}(?P<text>.*))?",
+    rf"(?P<before>[ \t]*|.*?=[ \t]*|[ \t]*return[ \t]+)%(?P<magic>agent|context|resume)(?:{GAP}(?P<text>.*))?",
     re.DOTALL,
 )
 CELL = re.compile(rf"(?P<indent>[ \t]*)%%agent(?:{GAP}(?P<text>.*))?", re.DOTALL)
@@ -85,9 +87,11 @@ def cell_rewritten(source: str, how: How) -> str:
 
 
 def lines_rewritten(source: str, how: How) -> str:
-    """Rewrite each `%agent` and `%context` statement; return the source as it is where there is none."""
+    """Rewrite each `%agent`, `%context` and `%resume` statement; return the source as it is where there is none."""
     lines = source.split("\n")
-    if not ("%agent" in source or "%context" in source) or lines[_first(lines)].lstrip().startswith("%%"):
+    if not any(f"%{magic}" in source for magic in ("agent", "context", "resume")) or lines[
+        _first(lines)
+    ].lstrip().startswith("%%"):
         return source
     python: list[str] = []  # what stands for the lines so far, readable to Python's tokeniser
     goes_on = False  # a line of IPython's own, ended by a backslash

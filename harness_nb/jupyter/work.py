@@ -15,11 +15,13 @@ from harness_nb.events import (
     ApprovalAsked,
     ApprovalDecided,
     Event,
+    Listener,
     Notice,
     RunEnded,
     RunStarted,
     TurnEnded,
     TurnStarted,
+    fan_out,
 )
 from harness_nb.jupyter.approval import AtTheCell
 from harness_nb.jupyter.asking import waiting_as_text
@@ -32,11 +34,14 @@ from harness_nb.jupyter.segments import ToolUse
 from harness_nb.jupyter.shell import running_shell, user_variables
 from harness_nb.jupyter.variables import described
 from harness_nb.messages import Decision, Message, Text, Transcript
+from harness_nb.ops.allowance import Allowance
+from harness_nb.ops.budget import Budget
 from harness_nb.safety.questions import Answer, Question
 from harness_nb.seams import Model, Request, Run
 
 if TYPE_CHECKING:
     from harness_nb.jupyter.context import Context
+    from harness_nb.ops.history import KeptRun
 
 ModelOrName: TypeAlias = Model | str
 """A model, or what one is called, such as `local` or `anthropic:MODEL`."""
@@ -53,9 +58,16 @@ class Ask:
     new: bool = False
     show: bool = True
     window: int | None = None
+    fork: bool = False
+    limits: Allowance | None = None
+    """What this run may spend; None for the defaults."""
+    goes_on: KeptRun | None = None
+    """The run that is taken up again, instead of one with a prompt."""
 
-    def message(self) -> Message:
-        """Write the message that the model gets. Raises UsageError."""
+    def message(self) -> Message | None:
+        """Write the message that the model gets; None for a run that goes on. Raises UsageError."""
+        if self.goes_on is not None:
+            return None
         if not self.prompt.strip():
             raise UsageError(
                 "There is no prompt: write it after %agent, or on the lines below %%agent. Nothing was sent."
@@ -77,16 +89,24 @@ class Work:
         *,
         at: str,
         context: Context,
+        journal: Listener,
+        budget: Budget,
     ) -> None:
-        """Show the run, which has not begun; `at` is how its session is spoken to, `context` that session's."""
+        """Show the run, which has not begun; `at` is how its session is spoken to, `context` that session's.
+
+        `journal` hears each event before it is shown; `budget` is what the run may spend.
+        """
         self.ask = ask
         self.asker = asker
+        self.hear = fan_out(journal, self._shown_and_joined)
+        """Keeps an event, and shows it."""
         self.run = Run(transcript, self.hear)
+        self.budget = self.run.state[Budget] = budget
         self.due: list[Decision] = []
         """Decisions of the person that join the record when the reply on its way is complete."""
         self._context = context
         self._in_turn = False
-        self._message: Message | None = ask.message()
+        self._message = ask.message()
         self._at = at
         self._agent = agent
         self._notices: list[str] = []
@@ -112,7 +132,7 @@ class Work:
         """Have this said once the run has begun."""
         self._notices.append(text)
 
-    def hear(self, event: Event) -> None:
+    def _shown_and_joined(self, event: Event) -> None:
         """Show an event, and let what a person decided join the record where no request is on its way."""
         match event:
             case TurnStarted():
@@ -164,7 +184,8 @@ class Work:
         """Run to the end."""
         self._loop = asyncio.get_running_loop()
         try:
-            return await self._agent.run(self._message, self.run)
+            with self.budget.timed(self.run):
+                return await self._agent.run(self._message, self.run)
         finally:
             self._since, self._loop = time.monotonic(), None
 

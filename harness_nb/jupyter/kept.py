@@ -1,0 +1,285 @@
+"""A session's journal in this kernel: where it is kept, how the next run joins the tree, and what an earlier kernel left.
+
+Theory of operation. A new kernel begins a new conversation: a notebook that a machine executes every night must not go
+on with yesterday's. What was said before is in the journal; `%resume` goes on with it. Where the front end names its
+cells, a cell that is run again takes the place of its earlier run, and the conversation goes back to before that one.
+Where a journal can't be kept, the session says so once and goes on in memory.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness_nb.errors import UsageError
+from harness_nb.events import Charged, DecisionMade, Event, MessageAdded, RunEnded, RunStarted
+from harness_nb.jupyter.defaults import defaults
+from harness_nb.jupyter.shell import cell_at_work, user_variables
+from harness_nb.jupyter.words import counted
+from harness_nb.messages import Decision, Entry, Transcript, Usage
+from harness_nb.ops.history import History, KeptRun, left
+from harness_nb.ops.journal import Journal, Origin
+from harness_nb.ops.once import settle
+from harness_nb.ops.store import BusyError, Log, Store, StoreError, open_store
+
+FOLDER = ".harness_nb/sessions"
+"""Where journals are kept, unless HARNESS_NB_STORE or `%config AgentMagics.store` say otherwise."""
+
+OFF = "off"
+
+
+def where() -> str:
+    """Return the folder or the URL where sessions are kept, empty for nowhere."""
+    chosen = defaults.store or os.environ.get("HARNESS_NB_STORE", "").strip() or FOLDER
+    return "" if chosen == OFF else chosen
+
+
+def notebook() -> str:
+    """Name the notebook that this kernel belongs to, without its ending; empty where that is not known."""
+    named = str(user_variables().get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME", ""))
+    return Path(named).stem if named.endswith(".ipynb") else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What an earlier kernel left of a session, taken up again. `told` says so in sentences for the person."""
+
+    told: tuple[str, ...]
+    run: KeptRun | None
+    """The run that can go on, None where the last one was done."""
+
+
+class Kept:
+    """What is kept of one session. `notices` are sentences that the next run says."""
+
+    def __init__(self, name: str) -> None:
+        """Keep the session of this name; nothing is opened before it is needed."""
+        self.notices: list[str] = []
+        self._name = name
+        self._journal: Journal | None = None
+        self._process = 0
+        self._before = ""
+        self._place = ""
+        self._known: Transcript | None = None
+
+    @property
+    def journal(self) -> Journal:
+        """The session's journal, opened on first use: in memory alone where it can't be kept.
+
+        A process that was forked has one of its own, which begins with the conversation so far.
+        """
+        if self._journal is None or self._process != os.getpid():
+            self._process, self._known = os.getpid(), None
+            self._journal = Journal(self._opened())
+            history = self._journal.history
+            self._before, history.head = history.head, ""
+        return self._journal
+
+    @property
+    def history(self) -> History:
+        """The runs of the session, those of earlier kernels too."""
+        return self.journal.history
+
+    @property
+    def place(self) -> str:
+        """Where the journal is, for a person; empty where it is in memory alone."""
+        return self._place if self.journal.log is not None else ""
+
+    def _opened(self) -> Log | None:
+        place = where()
+        if not place:
+            return None
+        name = f"{notebook()}.{self._name}" if notebook() else self._name
+        try:
+            log = self._free(open_store(place), name)
+        except StoreError as fault:
+            self.notices.append(f"This session is not kept: {fault}")
+            return None
+        self._place = f"{log.name} in {_shown(place)}"
+        self.notices.extend(log.warnings)
+        return log
+
+    def _free(self, store: Store, name: str) -> Log:
+        """Open the journal, or where another kernel writes it, the first one beside it that is free."""
+        number, busy = 1, ""
+        while True:
+            try:
+                log = store.open(name if number == 1 else f"{name}-{number}")
+            except BusyError as fault:
+                number, busy = number + 1, busy or str(fault)
+                continue
+            if busy:
+                self.notices.append(f"{busy} This one is kept beside it, as `{log.name}`.")
+            return log
+
+    # -- before and after a run
+
+    def begin(self, prompt: str, transcript: Transcript, *, new: bool, fork: bool) -> Transcript:
+        """Say where the next run comes from, and return the conversation that it goes on with."""
+        history = self.history
+        cell, execution = cell_at_work()
+        parent = history.head
+        if new:
+            parent, transcript = "", Transcript()
+        elif (earlier := self._earlier(cell, execution)) is not None:
+            parent = earlier.parent
+            transcript = history.transcript(parent)
+            self._tell_replaced(earlier, fork=fork)
+        elif transcript is not self._known:
+            parent = self._adopted(transcript) if len(transcript) else ""
+            if self._left_behind and cell:
+                self.notices.append(CUT_OFF)
+        history.head = parent
+        settle(transcript, self.journal)
+        self.journal.origin = Origin(prompt, cell, execution, parent, fork)
+        self._known, self._before = transcript, ""
+        return transcript
+
+    @property
+    def _left_behind(self) -> bool:
+        """Whether an earlier kernel died in the middle of the last run, and nothing has been done about it."""
+        last = self.history.runs.get(self._before)
+        return last is not None and last.reason is None
+
+    def _earlier(self, cell: str, execution: str) -> KeptRun | None:
+        """Find the run of this very cell that the next one takes the place of, also if an earlier kernel ran it."""
+        if defaults.rerun == "append":
+            return None
+        history = self.history
+        head, history.head = history.head, history.head or self._before
+        try:
+            return history.run_of_cell(cell, execution)
+        finally:
+            history.head = head
+
+    def _tell_replaced(self, earlier: KeptRun, *, fork: bool) -> None:
+        history = self.history
+        after = [run for run in history.path(history.head or self._before) if run.prompt]
+        later = len(after) - after.index(earlier) - 1 if earlier in after else 0
+        more = f" and {counted(later, 'run')} after it" if later else ""
+        verb = "Branches off before" if fork else "Takes the place of"
+        self.notices.append(
+            f"{verb} this cell's earlier run. That one{more} stay{'' if later else 's'} kept: `%history`."
+        )
+        begun = {earlier.started[i].name for i in earlier.started if i not in earlier.finished}
+        if earlier.reason is None and begun:
+            names = ", ".join(f"`{name}`" for name in sorted(begun))
+            self.notices.append(f"It was cut off while {names} was at work, which may have had its effect.")
+
+    def _adopted(self, transcript: Transcript) -> str:
+        """Keep a conversation that was set from elsewhere as a run of its own; return that run's id."""
+        journal = self.journal
+        journal.history.head = ""
+        identity = f"set-{len(journal.history.runs)}"
+        journal(RunStarted(identity, "", 0))
+        for entry in transcript.entries:
+            journal(_added(entry))
+        journal(RunEnded("done", "", 0, Usage()))
+        return identity
+
+    def hear(self, event: Event) -> None:
+        """Keep what happens between runs: decisions on the context, and what they cost. Fits the listener socket."""
+        if isinstance(event, DecisionMade):
+            self.journal.decide(event.decision)
+        elif isinstance(event, Charged):
+            self.journal.charge(event)
+
+    def forget(self) -> None:
+        """Have the next run begin a new conversation."""
+        if self._journal is not None:
+            self._journal.history.head, self._before = "", ""
+
+    # -- going back
+
+    def restore(self) -> Restored:
+        """Go on from what an earlier kernel left, or from where this one is; nothing runs by that."""
+        journal = self.journal
+        history = journal.history
+        history.head, self._before = history.head or self._before, ""
+        last = history.runs.get(history.head)
+        if last is None:
+            return Restored(
+                (f"Nothing is kept of session `{self._name}` here, so there is nothing to go on with.",), None
+            )
+        transcript = history.transcript()
+        given = settle(transcript, journal)
+        self._known = transcript
+        open_ = last.reason != "done"
+        return Restored((_found(history, last), *_told(history, len(given))), last if open_ else None)
+
+    def transcript(self) -> Transcript:
+        """Return the conversation at the head: what `restore`, `undo` and `use` went to."""
+        if self._known is None:
+            self._known = self.history.transcript()
+        return self._known
+
+    def use(self, run: str) -> None:
+        """Go on from the end of this run; empty for the very beginning."""
+        self.journal.go_to(run)
+        self._known, self._before = None, ""
+
+    def undo(self) -> KeptRun:
+        """Set the last run aside. Raises UsageError where there is none."""
+        path = self.history.path()
+        while path and not path[-1].prompt:  # a decision between runs
+            path.pop()
+        if not path:
+            raise UsageError("There is no run to take back. Nothing has changed.")
+        self.use(path[-1].parent)
+        return path[-1]
+
+    def close(self) -> None:
+        """Let another kernel write the journal."""
+        if self._journal is not None:
+            self._journal.close()
+
+
+CUT_OFF = "An earlier kernel stopped in the middle of the last run here. `%resume` goes on with it; this is a new conversation."
+
+
+def _added(entry: Entry) -> MessageAdded | DecisionMade:
+    return DecisionMade(entry) if isinstance(entry, Decision) else MessageAdded(entry)
+
+
+def _shown(place: str) -> str:
+    """Name a store without its password."""
+    return re.sub(r"//[^@/]*@", "//", place)
+
+
+def _found(history: History, last: KeptRun) -> str:
+    """Say what there is, and how it ended."""
+    path = [run for run in history.path() if run.prompt]
+    messages = sum(len(run.messages) for run in path)
+    ended = ENDED.get(last.reason or "", f"ended with reason `{last.reason}`")
+    where_ = f" in turn {last.turns + 1}" if last.reason is None else ""
+    return f"Restored {counted(len(path), 'run')} with {counted(messages, 'message')}. The last one {ended}{where_}."
+
+
+ENDED = {
+    "": "was cut off",
+    "done": "was done",
+    "turns": "met its limit of turns",
+    "budget": "met its budget",
+    "interrupted": "was stopped by you",
+    "suspended": "waited for you",
+    "error": "failed",
+}
+
+
+def _told(history: History, given: int) -> list[str]:
+    """Say what becomes of the calls that were left open."""
+    open_, run = left(history), history.runs[history.head]
+    told = []
+    if given:
+        told.append(
+            f"{counted(given, 'call')} had finished: the result on record is given, and nothing of it runs again."
+        )
+    told += [f"`{call.name}` was begun and cut off: it may have had its effect." for call in open_.uncertain]
+    asked = [call for call in open_.waiting if call.id in run.asked]
+    if asked:
+        told.append(f"{counted(len(asked), 'call')} waited for your decision, and asks again.")
+    if rest := len(open_.waiting) - len(asked):
+        told.append(f"{counted(rest, 'call')} had not begun.")
+    return told
