@@ -7,6 +7,7 @@ import inspect
 import json
 import os
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Literal, Protocol, TypeAlias, cast
 from urllib.parse import urlsplit
 
@@ -28,7 +29,7 @@ class Client(Protocol):
         """Where it sends to."""
         ...
 
-    def with_options(self, *, max_retries: int) -> Client:
+    def with_options(self, **settings: object) -> Client:
         """Return a copy with other settings."""
         ...
 
@@ -88,6 +89,32 @@ def retryless(client: object) -> Client:
         hint = "use one of the SDK's async clients" if name.startswith("Async") else f"use Async{name}"
         raise UsageError(f"client={name} can't be used here: {hint}.")
     return cast("Client", client).with_options(max_retries=0)
+
+
+def elsewhere(client: Client) -> Client:
+    """Copy the caller's client for another event loop, with connections of its own: one belongs to the loop it was made on.
+
+    A transport that isn't the HTTP library's own is shared, as what it holds isn't known.
+    """
+    http = getattr(client, "_client", None)
+    transport = getattr(http, "_transport", None)
+    if http is None or transport is None:
+        return client
+    mounts = {where: _unconnected(mounted) for where, mounted in getattr(http, "_mounts", {}).items()}
+    http = copy(http)
+    vars(http).update(_transport=_unconnected(transport), _mounts=mounts)
+    return client.with_options(http_client=http)
+
+
+def _unconnected(transport: object) -> object:
+    """Copy a transport without its connections."""
+    pool = getattr(transport, "_pool", None)
+    if not (hasattr(pool, "_connections") and hasattr(pool, "_requests")):
+        return transport
+    pool, transport = copy(pool), copy(transport)
+    vars(pool).update(_connections=[], _requests=[])
+    vars(transport).update(_pool=pool)
+    return transport
 
 
 def rewrites(client: Client, sdk: Sdk) -> bool:

@@ -14,15 +14,16 @@ import asyncio
 import contextlib
 import importlib
 import json
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
-from weakref import WeakKeyDictionary
 
 from harness_nb.errors import HarnessError, ProviderError
 from harness_nb.providers.clients import (
     Client,
     Sdk,
+    elsewhere,
     host,
     made,
     no_key,
@@ -63,7 +64,7 @@ class Wire:
     """One provider's endpoint: sends bodies, gives back events or an answer, and raises only ProviderError and UsageError."""
 
     def __init__(self, sdk: Sdk, client: object | None, settings: Mapping[str, object], idle: float) -> None:
-        """Use the caller's `client`, or make one of `settings` when it is needed, one for each event loop.
+        """Use the caller's `client`, or make one of `settings` when it is needed; each event loop has connections of its own.
 
         `idle` is how many seconds a client made here waits for the next bytes of a stream.
         """
@@ -71,7 +72,9 @@ class Wire:
         self._settings = settings
         self._idle = idle
         self._given = None if client is None else retryless(client)
-        self._made: WeakKeyDictionary[asyncio.AbstractEventLoop, Client] = WeakKeyDictionary()
+        self._home: weakref.ref[asyncio.AbstractEventLoop] | None = None
+        """The loop that the caller's client was used on first; others get a copy."""
+        self._made: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Client] = weakref.WeakKeyDictionary()
         self._redacted = Redaction()
         self.host = host(
             self._given.base_url if self._given else settings.get("base_url") or f"https://api.{sdk}.com"
@@ -82,9 +85,13 @@ class Wire:
 
     async def client(self) -> Client:
         """Return the client of this event loop. Raises UsageError where the package or the key is missing."""
-        if self._given is not None:
-            return self._given
         loop = asyncio.get_running_loop()
+        if self._given is not None:
+            self._home = self._home or weakref.ref(loop)
+            if self._home() is loop:
+                return self._given
+            if loop not in self._made:
+                self._made[loop] = elsewhere(self._given)
         if loop not in self._made:
             # An SDK takes seconds to import: in a thread, so that Stop and the live view go on.
             self._made[loop] = await off_loop(partial(made, self._sdk, self._settings, self._idle))

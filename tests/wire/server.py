@@ -116,6 +116,9 @@ def serving(*turns):
             while (line := self.rfile.readline().strip()) and head:
                 name, _, value = line.partition(b":")
                 size = int(value) if name.lower() == b"content-length" else size
+            if not head.startswith(b"POST"):  # looking for the model's window
+                self.wfile.write(b"HTTP/1.1 404 No\r\ncontent-length: 0\r\n\r\n")
+                return
             made.sent.append(json.loads(self.rfile.read(size)))
             made.connections.add(self.client_address)
             for step in made.turns.pop(0):
