@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 SHORTEST = 8
@@ -26,6 +27,8 @@ KEY = re.compile(
     r"|AKIA[0-9A-Z]{16}\b|AIza[\w-]{30,}"
     r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)"
 )
+UNCHANGED = re.compile(r"[\w.,:;!?+*=~@#$%(){}\[\]^| -]+", re.ASCII)
+"""What every writer of JSON leaves as it is."""
 HINTS = tuple(
     re.compile(hint)
     for hint in (
@@ -58,7 +61,7 @@ def is_secret_name(name: str) -> bool:
 
 def without_settings(text: str, instead: str) -> str:
     """Take out the values of this process's environment variables with a secret's name, as they are and as in JSON."""
-    for value in _settings():
+    for value in _settings()[0]:
         if value in text:
             text = text.replace(value, instead)
     return text
@@ -72,14 +75,14 @@ def without_keys(text: str, instead: str) -> str:
 
 def may_hold_key(text: str) -> bool:
     """Tell whether `without_keys` may find something in a text or, where this is JSON, in its strings; no is certain."""
-    return _has_hint(text) or any(value in text for value in _settings())
+    return _has_hint(text) or any(piece in text for piece in _settings()[1])
 
 
 def _has_hint(text: str) -> bool:
     return any(hint.search(text) for hint in HINTS)
 
 
-def _settings() -> tuple[str, ...]:
+def _settings() -> tuple[Sequence[str], Sequence[str]]:
     variables = getattr(
         os.environ, "_data", None
     )  # itself, since os.environ decodes whatever it is asked for
@@ -87,18 +90,16 @@ def _settings() -> tuple[str, ...]:
 
 
 @lru_cache(1)
-def _secret_values(_variables: tuple[tuple[object, object], ...]) -> tuple[str, ...]:
-    """List the values to take out, the longest first; kept until a variable changes."""
+def _secret_values(_variables: tuple[tuple[object, object], ...]) -> tuple[Sequence[str], Sequence[str]]:
+    """List the values to take out, the longest first, and of each a piece that JSON leaves as it is."""
     values = {
         value
         for name, value in os.environ.items()
         if len(value) >= SHORTEST and (name.endswith("_KEY") or is_secret_name(name))
     }
     written = {json.dumps(value, ensure_ascii=plain)[1:-1] for value in values for plain in (True, False)}
-    twice = {
-        json.dumps(value)[1:-1] for value in written
-    }  # JSON in JSON, such as a call's arguments in a record
-    return tuple(sorted(values | written | twice, key=len, reverse=True))
+    pieces = {max(UNCHANGED.findall(value), key=len, default="") for value in values}
+    return sorted(values | written, key=len, reverse=True), sorted(pieces)
 
 
 def without_secrets(text: str, instead: str) -> str:

@@ -61,7 +61,7 @@ class JsonlStore:
             path = path_of(self._folder, name)
             if write:
                 return JsonlWriter(path, name, self._redaction)
-            if not path.exists():
+            if not path.is_file():
                 raise StoreError(self._none(name))
             return JsonlLog(path, name)
 
