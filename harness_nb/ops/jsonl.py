@@ -46,10 +46,10 @@ BEGINNING = b'{"seq": 1, '
 
 
 class JsonlStore:
-    """Sessions in a folder; nothing is made before one is opened to be written."""
+    """Sessions in a folder, which stays the same wherever the process goes; nothing is made before one is written."""
 
     def __init__(self, folder: str | Path, redaction: Redaction | None = None) -> None:
-        self._folder = Path(folder)
+        self._folder = Path(folder).expanduser().absolute()
         self._redaction = redaction or Redaction()
 
     def open(self, name: str, *, write: bool = True) -> JsonlLog:
@@ -262,9 +262,9 @@ class JsonlWriter(JsonlLog):
             )
         if rest:
             os.ftruncate(self._fd, read.end)
+            to_disk(self._fd)
         if read.missing_end:
             write_whole(self._fd, b"\n")
-        to_disk(self._fd)
 
 
 def _session(name: str, number: uuid.UUID) -> Record:
