@@ -15,6 +15,11 @@ GRACE = 0.25
 
 Value = TypeVar("Value")
 
+told_to_stop: contextvars.ContextVar[threading.Event | None] = contextvars.ContextVar(
+    "told_to_stop", default=None
+)
+"""Set once nobody waits any more for what this thread does: a long function may look at it, and end."""
+
 
 async def side_by_side(work: Sequence[Awaitable[None]]) -> None:
     """Await all, to the end, even if one fails; then raise the first failure. Cancelled, all are.
@@ -50,12 +55,14 @@ def being_cancelled() -> bool:
 async def off_loop(function: Callable[[], Value]) -> Value:
     """Run a blocking function in a thread of its own, with the caller's context variables.
 
-    A thread can't be stopped: when the await is cancelled the function runs on, and its result is
-    dropped. The thread is a daemon, so one that hangs blocks neither later calls nor the exit.
+    A thread can't be stopped: when the await is cancelled the function runs on, unless it looks at
+    `told_to_stop`, and its result is dropped. The thread is a daemon, so one that hangs blocks neither later
+    calls nor the exit.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Value] = loop.create_future()
-    context = contextvars.copy_context()
+    context, stop = contextvars.copy_context(), threading.Event()
+    context.run(told_to_stop.set, stop)
 
     def settle(result: Value | None, fault: BaseException | None) -> None:
         if future.done():
@@ -78,4 +85,8 @@ async def off_loop(function: Callable[[], Value]) -> Value:
             loop.call_soon_threadsafe(settle, result, fault)
 
     threading.Thread(target=work, daemon=True, name=f"tool-{getattr(function, '__name__', 'call')}").start()
-    return await future
+    try:
+        return await future
+    except asyncio.CancelledError:
+        stop.set()
+        raise

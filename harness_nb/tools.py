@@ -43,7 +43,7 @@ NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 EFFECTS = ", ".join(get_args(Effect))
 
-RUNS_ON = "It is a function in a thread, which nothing can stop, so it may still be at work."
+RUNS_ON = "It is a function in a thread, which can't be stopped from outside, so it may still be at work."
 """What a model is told of a plain function that was at work when the run was stopped."""
 
 Returned = TypeVar("Returned")

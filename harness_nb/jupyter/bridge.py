@@ -20,6 +20,8 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import TypeAlias, TypeVar
 
+from harness_nb.tasks import told_to_stop
+
 Returned = TypeVar("Returned")
 Given = TypeVar("Given")
 Handler: TypeAlias = "Callable[[int, FrameType | None], object] | int | None"
@@ -111,9 +113,10 @@ def blocking(work: Coroutine[object, object, Returned]) -> Returned:
     """Run a coroutine to its end from anywhere, and return what it returns or raise what it raises.
 
     It sees the caller's context variables. An interrupt cancels it, waits until it has cleaned up, and
-    is raised here: as KeyboardInterrupt, or as CancelledError inside a cell that awaits.
+    is raised here: as KeyboardInterrupt, or as CancelledError inside a cell that awaits. The same where
+    this is a tool's doing and the run that called it is stopped.
     """
-    over = threading.Event()
+    over, stop, stopped = threading.Event(), threading.Event(), told_to_stop.get()
 
     async def to_the_end() -> Returned:
         try:
@@ -122,16 +125,20 @@ def blocking(work: Coroutine[object, object, Returned]) -> Returned:
             over.set()
 
     errands: SimpleQueue[Callable[[], None]] = SimpleQueue()
-    before = _errands.set(errands)
+    before = _errands.set(errands), told_to_stop.set(stop)
     future = asyncio.run_coroutine_threadsafe(to_the_end(), _loop())
-    _errands.reset(before)
+    _errands.reset(before[0])
+    told_to_stop.reset(before[1])
     future.add_done_callback(lambda _: errands.put(lambda: None))  # wakes the wait below
     try:
         with _interruptible():
             while not over.is_set():
                 with suppress(Empty):
                     errands.get(timeout=BEAT)()
+                if stopped is not None and stopped.is_set():
+                    raise asyncio.CancelledError
     except BaseException:
+        stop.set()
         future.cancel()
         over.wait(PATIENCE)
         raise
