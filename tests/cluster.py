@@ -20,7 +20,6 @@ from urllib.parse import quote
 from uuid import uuid4
 
 USER = "tests"
-DATABASE = "postgres"
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
@@ -43,19 +42,22 @@ class Cluster:
 
     def __init__(self, folder):
         self.folder = Path(folder)
+        self.database = "postgres"
         self.data = self.folder / "data"
         self._port = self.folder / "port"
 
     @property
+    def port(self):
+        return int(self._port.read_text(encoding="utf-8"))
+
+    @property
     def url(self):
-        return f"postgresql://{USER}@127.0.0.1:{self._port.read_text()}/{DATABASE}"
+        return f"postgresql://{USER}@127.0.0.1:{self.port}/{self.database}"
 
     def start(self):
         if not self.data.exists():
             self._make()
-        settings = [
-            f"{name} = '{value}'" for name, value in {**SETTINGS, "port": self._port.read_text()}.items()
-        ]
+        settings = [f"{name} = '{value}'" for name, value in {**SETTINGS, "port": self.port}.items()]
         (self.data / "postgresql.auto.conf").write_text("\n".join(settings) + "\n", encoding="utf-8")
         self._run("pg_ctl", "-D", self.data, "-l", self.folder / "log", "-w", "-t", "60", "-s", "start")
         return self
@@ -66,7 +68,7 @@ class Cluster:
             os.chown(self.folder, owner.pw_uid, owner.pw_gid)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
-            self._port.write_text(str(free.getsockname()[1]))
+            self._port.write_text(str(free.getsockname()[1]), encoding="utf-8")
         how = ["--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"]
         self._run("initdb", "-D", self.data, "-U", USER, *how)
 

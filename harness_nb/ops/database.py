@@ -1,8 +1,6 @@
 """A database by its URL, SQLite or PostgreSQL, through SQLAlchemy: what a store in SQL stands on. Book chapter 21.
 
-SQLite is used in WAL mode, so that readers and a writer don't wait for each other, and a writer says so when it begins:
-two that first read and then wrote would end in a deadlock. PostgreSQL's commits are always on disk: its server may
-crash while we go on, and what it had only in memory would be a hole in a journal.
+Its failures are sentences for a person, in which no password stands.
 """
 
 from __future__ import annotations
@@ -11,19 +9,16 @@ import contextlib
 import os
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
+from harness_nb.ops.disk import sentence, shown
+from harness_nb.ops.engines import PATIENCE, postgres, sqlite, to_wal
 from harness_nb.ops.store import StoreError
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
-
-PATIENCE = 30
-"""Seconds to wait for another writer to finish, before that is an error."""
 
 SERVER = {
     "connect_timeout": "10",
@@ -60,8 +55,10 @@ class Database:
         url = _parsed(where)
         self.file = Path(url.database or "").absolute() if url.drivername == "sqlite" else None
         self._url = url
-        self._secrets = [text for text in (url.password, url.query.get("password")) if isinstance(text, str)]
+        named = (url.password, url.query.get("password"), url.query.get("sslpassword"))
+        self._secrets = [text for text in named if text and isinstance(text, str)]
         self._engine: Engine | None = None
+        self._process = os.getpid()
         self._users = 0
         self._lock = threading.Lock()
 
@@ -69,21 +66,25 @@ class Database:
     def place(self) -> str:
         """What to call it when speaking to a person."""
         if self.file is not None:
-            return f"The database `{os.path.relpath(self.file)}`"
+            return f"The database {shown(self.file)}"
         at = f"{self._url.host}:{self._url.port or 5432}" if self._url.host else "this machine"
         return f"The database `{self._url.database or self._url.username or 'postgres'}` at {at}"
 
     @property
     def missing(self) -> bool:
         """Whether it is a file that isn't there yet: reading would make it."""
-        return self.file is not None and not self.file.exists()
+        with self._told():
+            return self.file is not None and not self.file.exists()
 
     @contextlib.contextmanager
     def used(self) -> Iterator[Engine]:
         """Keep connections for reuse until the last one who uses the database is done."""
         with self._lock:
+            if self._engine is not None and self._process != os.getpid():
+                self._engine.dispose(close=False)  # what we got by a fork is still the other process's
+            self._process = os.getpid()
             if self._engine is None:
-                self._engine = _sqlite(self.file) if self.file else _postgres(self._url)
+                self._engine = sqlite(self.file) if self.file else postgres(self._url)
             self._users += 1
         try:
             yield self._engine
@@ -114,7 +115,7 @@ class Database:
         if self.file is not None:
             with self._told():
                 self.file.parent.mkdir(parents=True, exist_ok=True)
-                _to_wal(self.file)
+                to_wal(self.file)
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:
@@ -126,12 +127,8 @@ class Database:
             raise StoreError(self._sentence(fault)) from None
 
     def _sentence(self, fault: Exception) -> str:
-        if isinstance(fault, FileExistsError | NotADirectoryError):
-            return (
-                f"{self.place} can't be made: a file stands where its folder should be; name another place."
-            )
-        if isinstance(fault, OSError):
-            return f"{self.place} can't be made: {fault.strerror}; name another place."
+        if isinstance(fault, OSError) and self.file is not None:
+            return sentence(fault, self.file.parent, "used")
         cause = getattr(fault, "orig", None) or fault
         if isinstance(cause, sqlite3.Error):
             why = SQLITE_SAYS.get(getattr(cause, "sqlite_errorcode", 0) & 0xFF)
@@ -189,71 +186,3 @@ def _checked_file(url: URL) -> URL:
 
 def _no_package(who: str, package: str) -> StoreError:
     return StoreError(f"{who} needs the package {package}: pip install 'harness-nb[store]'.")
-
-
-def _postgres(url: URL) -> Engine:
-    from sqlalchemy import create_engine, event
-
-    # The ping finds a connection that a closed laptop or a restart has broken, before a record is lost to it.
-    engine = create_engine(url, pool_pre_ping=True, isolation_level="READ COMMITTED", hide_parameters=True)
-
-    def begun(connection: Connection) -> None:
-        if connection.get_execution_options().get("harness_nb_write"):
-            connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{PATIENCE}s'")
-
-    event.listen(engine, "begin", begun)
-    return engine
-
-
-def _sqlite(file: Path) -> Engine:
-    from sqlalchemy import URL, create_engine, event
-
-    url = URL.create("sqlite", database=str(file))
-    engine = create_engine(url, creator=lambda: _opened(file), hide_parameters=True)
-
-    def begun(connection: Connection) -> None:
-        options = connection.get_execution_options()
-        connection.exec_driver_sql(
-            f"PRAGMA synchronous = {'FULL' if options.get('harness_nb_sync') else 'NORMAL'}"
-        )
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("harness_nb_write") else "BEGIN")
-
-    event.listen(engine, "begin", begun)
-    return engine
-
-
-def _opened(file: Path) -> sqlite3.Connection:
-    """Open the file; where nobody can write beside it, as one that doesn't change."""
-
-    def connected(name: str) -> sqlite3.Connection:
-        # No isolation level: it would begin transactions by itself, and too late.
-        return sqlite3.connect(name, PATIENCE, isolation_level=None, check_same_thread=False, uri=True)
-
-    name = f"file:{quote(str(file))}"
-    connection = connected(name)
-    try:
-        connection.execute("PRAGMA schema_version").fetchone()
-    except sqlite3.Error as fault:
-        connection.close()
-        if fault.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CANTOPEN or Path(f"{file}-wal").exists():
-            raise
-        connection = connected(f"{name}?immutable=1")
-    connection.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
-    connection.text_factory = lambda raw: raw.decode(
-        "utf-8", "replace"
-    )  # one bad text must not hide the rest
-    return connection
-
-
-def _to_wal(file: Path) -> None:
-    """Switch the file to WAL. SQLite doesn't wait for others who do so, too."""
-    until = time.monotonic() + PATIENCE
-    with contextlib.closing(_opened(file)) as connection:
-        while True:
-            try:
-                connection.execute("PRAGMA journal_mode = WAL")
-                return
-            except sqlite3.OperationalError as fault:
-                if fault.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
-                    raise
-            time.sleep(0.02)

@@ -14,72 +14,20 @@ import difflib
 import hashlib
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from functools import cache
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from harness_nb.ops.database import Database
-from harness_nb.ops.lines import data_text, parsed
+from harness_nb.ops.lines import data_text, json_text, parsed
 from harness_nb.ops.records import SCHEMA, Record
 from harness_nb.ops.redacted import Redaction
 from harness_nb.ops.store import Info, StoreError
+from harness_nb.ops.tables import tables
 from harness_nb.strict import clean
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Insert, MetaData, Table, Update
-
-
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """The two tables. Their names would change with their form, so that two versions can share a database."""
-
-    every: MetaData
-    sessions: Table
-    records: Table
-    taking: Update
-    """Raises a session's counter and returns it; made once, since it is said for every record."""
-    adding: Insert
-
-
-@cache
-def tables() -> Tables:
-    """Describe them."""
-    from sqlalchemy import BigInteger, Column, MetaData, String, Table, Text, bindparam
-
-    every = MetaData()
-    sessions = Table(
-        "harness_nb_sessions",
-        every,
-        Column("id", String(32), primary_key=True),
-        Column(
-            "digest", String(64), nullable=False, unique=True
-        ),  # of the name, which may be too long for an index
-        Column("name", Text, nullable=False),  # with JSON's escapes, so that any text is one
-        Column("records", BigInteger, nullable=False),
-        Column("size", BigInteger, nullable=False),
-        Column("began", String(40), nullable=False),
-        Column("changed", String(40), nullable=False),
-    )
-    records = Table(
-        "harness_nb_records",
-        every,
-        Column("session", String(32), primary_key=True),
-        Column("seq", BigInteger, primary_key=True, autoincrement=False),
-        Column("at", Text, nullable=False),
-        Column("kind", Text, nullable=False),
-        Column("run", Text, nullable=False),
-        Column("data", Text, nullable=False),
-    )
-    count = sessions.c.records
-    taking = (
-        sessions.update()
-        .where(sessions.c.id == bindparam("session"))
-        .values(records=count + 1, size=sessions.c.size + bindparam("more"), changed=bindparam("now"))
-        .returning(count)
-    )
-    return Tables(every, sessions, records, taking, records.insert())
+    from sqlalchemy import Connection
 
 
 class SqlStore:
@@ -104,7 +52,7 @@ class SqlStore:
             if not session:
                 raise StoreError(self._none(name))
             if write:
-                self._check_version(name, session)
+                self._check_writable(name, session)
             return SqlLog(self._database, name, session, self._redaction if write else None, stack.pop_all())
 
     def sessions(self) -> list[Info]:
@@ -152,22 +100,23 @@ class SqlStore:
 
     def _new(self, name: str) -> str:
         """Add a session with its first record, unless another did so just before, and return its id."""
-        session, now = uuid4().hex, _now()
+        session = uuid4().hex
         first = Record("session", {"name": name, "schema": SCHEMA, "id": session}, seq=1)
-        data = data_text(first, Redaction())  # or a pattern could hide the name
+        data = json_text(first.data)
         row = {"id": session, "digest": _digest(name), "name": name, "records": 1, "size": len(data.encode())}
         with self._database.transaction(write=True, sync=True, alone=True) as connection:
             if there := _id(connection, name):
                 return there
-            connection.execute(tables().sessions.insert().values(**row, began=now, changed=now))
+            connection.execute(tables().sessions.insert().values(**row, began=first.at, changed=first.at))
             _insert(connection, session, first, data)
         return session
 
-    def _check_version(self, name: str, session: str) -> None:
-        table = tables().records
-        with self._database.transaction() as connection:
-            first = table.select().where(table.c.session == session, table.c.kind == "session")
-            rows = connection.execute(first.order_by(table.c.seq).limit(1)).all()
+    def _check_writable(self, name: str, session: str) -> None:
+        sessions, records = tables().sessions, tables().records
+        with self._database.transaction(write=True) as connection:
+            connection.execute(sessions.update().where(sessions.c.id == session).values(id=session))
+            first = records.select().where(records.c.session == session).order_by(records.c.seq).limit(1)
+            rows = connection.execute(first).all()
         record = _record(*rows[0][1:]) if rows else None
         schema = record.data.get("schema") if record else None
         if isinstance(schema, int) and schema > SCHEMA:
@@ -183,7 +132,7 @@ class SqlStore:
 
 
 class SqlLog:
-    """One session's records, open; made by `SqlStore.open`. Threads may share it, forked processes may not."""
+    """One session's records, open; made by `SqlStore.open`. Threads may share it."""
 
     def __init__(
         self, database: Database, name: str, session: str, redaction: Redaction | None, use: ExitStack
@@ -239,7 +188,7 @@ class SqlLog:
         with self._database.transaction(write=True, sync=sync) as connection:
             seq = self._kept(connection, known)
             if not seq:
-                seq = self._next(connection, len(data.encode()))
+                seq = self._next(connection, len(data.encode()), record.at)
                 _insert(connection, self._session, replace(record, seq=seq), data)
                 self._doubtful[known] = seq
         self._doubtful.pop(known, None)
@@ -250,9 +199,9 @@ class SqlLog:
         self._open = False
         self._use.close()
 
-    def _next(self, connection: Connection, size: int) -> int:
+    def _next(self, connection: Connection, size: int, at: str) -> int:
         """Take the next number; whoever wants one, too, waits for this transaction's end."""
-        taken = {"session": self._session, "more": size, "now": _now()}
+        taken = {"session": self._session, "more": size, "now": at}
         seq = connection.scalar(tables().taking, taken)
         if seq is None:
             raise StoreError(self._gone())
@@ -302,7 +251,3 @@ def _id(connection: Connection, name: str) -> str:
 
 def _digest(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="microseconds")
