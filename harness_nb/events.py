@@ -195,7 +195,8 @@ class ApprovalAsked:
     """A call waits for a person's decision; nothing of it has run.
 
     `call.raw` holds the validated arguments, exactly as they would run. `why` says in one sentence
-    which rule asks. `scopes` says what "for this session" could cover, narrowest first.
+    which rule asks. `scopes` says what "for this session" could cover, narrowest first. `again` is whether an earlier
+    attempt was cut off, so that the call may have had its effect already: then `why` says so.
     """
 
     id: str
@@ -204,6 +205,7 @@ class ApprovalAsked:
     why: str
     scopes: tuple[str, ...] = ()
     preview: Preview | None = None
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,9 @@ from harness_nb.messages import ToolCall
 COMMAND = 200
 """Longest JSON (characters) that stands in the command to edit a call."""
 
+CHECK = "Look whether it has, then decide: denied, the model is told that it may have."
+"""What a person can do about a call that was cut off."""
+
 TITLE = 100
 """Most characters of a file's name in a question; the arguments below it hold all of it."""
 
@@ -36,6 +39,8 @@ class Asking:
     def title(self) -> tuple[str, str, str]:
         """The question in one sentence, split round the part that is a name: `Allow an edit of`, `x.csv`, `?`."""
         preview, path = self.asked.preview, _path(self.asked.call.raw)
+        if self.asked.again:
+            return "Run ", self._name, " again?"
         match preview:
             case Preview("diff") if path:
                 return "Allow an edit of ", path, "?"
@@ -58,9 +63,10 @@ class Asking:
 
     @property
     def why(self) -> str:
-        """Why it asks, and that nothing has happened."""
+        """Why it asks, and that nothing has happened, as far as that is known."""
         changed = "You changed the arguments. " if self.edited else ""
-        return f"{changed}{visible(self.asked.why)} Nothing has run yet."
+        not_yet = CHECK if self.asked.again else "Nothing has run yet."
+        return f"{changed}{visible(self.asked.why)} {not_yet}"
 
     @property
     def preview(self) -> str:

@@ -254,7 +254,8 @@ class _Replay:
         shown: Any = data.get("preview")
         known = isinstance(shown, Mapping) and shown.get("kind") in {"diff", "code", "command"}
         preview = Preview(shown["kind"], _text(shown["text"])) if known else None
-        return ApprovalAsked(_text(data["question"]), call, effects, _text(data["why"]), scopes, preview)
+        why, again = _text(data["why"]), bool(data.get("again"))
+        return ApprovalAsked(_text(data["question"]), call, effects, why, scopes, preview, again)
 
 
 def _plain(kind: str, data: Data) -> Iterator[Event]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from typing import Any, cast
 
@@ -63,6 +63,9 @@ class Origin:
     execution: str = ""
     parent: str | None = None
     fork: bool = False
+    count: int = 0
+    limits: Mapping[str, str] = field(default_factory=dict)
+    """What this run may spend, where that was said for it alone: the amounts as text."""
 
 
 class Journal:
@@ -161,6 +164,8 @@ class Journal:
         parent = self.history.head if origin.parent is None else origin.parent
         data: dict[str, object] = {"parent": parent, "cell": origin.cell, "execution": origin.execution}
         data |= {"prompt": origin.prompt, "model": event.model, "limit": event.limit}
+        data |= {"count": origin.count} if origin.count else {}
+        data |= {"limits": dict(origin.limits)} if origin.limits else {}
         self._write("run_started", data | ({"fork": True} if origin.fork else {}))
 
     def _end(self, event: RunEnded) -> None:
@@ -172,9 +177,11 @@ class Journal:
         )
 
     def _ask(self, event: ApprovalAsked) -> None:
-        data = {"question": event.id, "call": event.call.id, "name": event.call.name}
-        data |= {"arguments": event.call.raw, "why": event.why}
-        self._write("approval_asked", {**data, "effects": list(event.effects), "scopes": list(event.scopes)})
+        data: dict[str, object] = {"question": event.id, "call": event.call.id, "name": event.call.name}
+        data |= {"arguments": event.call.raw, "why": event.why, "again": event.again}
+        preview = None if event.preview is None else asdict(event.preview)
+        lists = {"effects": list(event.effects), "scopes": list(event.scopes)}
+        self._write("approval_asked", {**data, **lists, "preview": preview})
 
     def _decided(self, event: ApprovalDecided) -> None:
         data: dict[str, object] = {"question": event.id, "call": event.call.id, "allowed": event.allowed}

@@ -129,10 +129,9 @@ class _Asking:
         """Put the question; an answer comes back whatever the approver does, unless the run is stopped."""
         call, verdict = question.call, question.verdict
         effects = tuple(sorted(call.spec.effects))
+        again, shown = bool(call.doubt), question.preview
         run.emit(
-            ApprovalAsked(
-                question.id, _as_asked(call), effects, verdict.why, question.scopes, question.preview
-            )
+            ApprovalAsked(question.id, _as_asked(call), effects, verdict.why, question.scopes, shown, again)
         )
         limit = asyncio.timeout(self.timeout)
         try:
