@@ -1,4 +1,4 @@
-"""The command line: `harness-nb lab | demo | setup`. Everything heavy is imported inside its command."""
+"""The command line: `harness-nb lab | demo | setup | sessions`. Everything heavy is imported inside its command."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import typer
 from harness_nb.errors import HarnessError, UsageError
 
 if TYPE_CHECKING:
+    from harness_nb.jupyter.sessions_told import Shelf
     from harness_nb.providers.local.sources import Progress
 
 WELCOME = "00_welcome.ipynb"
@@ -29,6 +30,16 @@ commands = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+sessions = typer.Typer(
+    help="Look at the sessions that are kept, export and delete them.", no_args_is_help=True
+)
+commands.add_typer(sessions, name="sessions")
+Name = Annotated[str, typer.Argument(help="The session's name, as `list` gives it.")]
+Where = Annotated[
+    str,
+    typer.Option(help="A folder or a database's URL. Default: HARNESS_NB_STORE, else .harness_nb/sessions."),
+]
 
 
 def main() -> None:
@@ -99,6 +110,67 @@ def setup(
         with _bar(f"Fetching {chosen.name}") as progress:
             path = fetch(chosen, progress)
     print(f"{chosen.name} is ready: {path}")
+
+
+@sessions.command("list")
+def list_sessions(where: Where = "") -> None:
+    """List the sessions: how long each is, when it changed last, and how it ended."""
+    from harness_nb.jupyter.sessions_told import listed
+
+    print(listed(_shelf(where)))
+
+
+@sessions.command()
+def show(name: Name, where: Where = "") -> None:
+    """Print a session: its runs, a line each, and the conversation as it stands."""
+    from harness_nb.jupyter.sessions_told import shown
+
+    print(shown(_shelf(where).read(name)))
+
+
+@sessions.command()
+def export(
+    name: Name,
+    format: Annotated[str, typer.Option(help="html, markdown or jsonl.")] = "html",  # noqa: A002 - the option's name
+    output: Annotated[Path | None, typer.Option(help="A new file; without one it is printed.")] = None,
+    where: Where = "",
+) -> None:
+    """Write a session as a page that opens anywhere, as Markdown, or as its records."""
+    from harness_nb.jupyter.export import exported, keep
+
+    text = exported(_shelf(where).read(name), format)
+    if output is None:
+        sys.stdout.buffer.write(text.encode())
+    else:
+        print(keep(text, output))
+
+
+@sessions.command()
+def prune(
+    *,
+    older_than: Annotated[str, typer.Option(help="Such as 30d, 12h or 2w, since the last change.")] = "",
+    keep: Annotated[int | None, typer.Option(min=0, help="So many of the newest stay in any case.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+    where: Where = "",
+) -> None:
+    """Delete old sessions for good, never one that is at work. It says which, and asks first."""
+    from harness_nb.jupyter.sessions_told import prune, pruning
+
+    shelf = _shelf(where)
+    chosen = pruning(shelf, older_than, keep)
+    print(chosen.told())
+    if chosen.going and (yes or typer.confirm("Delete for good?")):
+        print("\n".join(prune(shelf, chosen)))
+
+
+def _shelf(where: str) -> Shelf:
+    from harness_nb.jupyter.kept import OFF, where as usual
+    from harness_nb.jupyter.sessions_told import Shelf
+
+    place = where.strip() or usual()
+    if not place or place == OFF:
+        raise UsageError("No sessions are kept: HARNESS_NB_STORE says `off`. Name a place: `--where FOLDER`.")
+    return Shelf(place)
 
 
 @contextmanager
