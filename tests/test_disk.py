@@ -220,6 +220,7 @@ def test_what_is_no_file_is_not_waited_for(store, make):
         store.open("main")
     with pytest.raises(StoreError, match="No session"):
         store.open("main", write=False)
+    assert (store._folder / "main.jsonl").exists()
     assert [info.name for info in store.sessions()] == ["other"]
 
 

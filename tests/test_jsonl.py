@@ -138,6 +138,22 @@ def test_what_is_bad_in_the_middle_hides_nothing_and_stays(store, file, damage, 
     assert damage in file.read_bytes()
 
 
+def test_the_writer_is_warned_too_of_what_is_bad_in_the_middle(store, file):
+    written(store, "a", "b")
+    file.write_bytes(file.read_bytes().replace(b'"a"', b'"a'))
+    log = store.open("main")
+    for _ in range(2):
+        assert texts(log) == ["b"]
+        assert [warning.partition(": ")[2] for warning in log.warnings] == ["Line 2 is damaged."]
+    log.close()
+    file.write_bytes(file.read_bytes() + b"half")
+    log = store.open("main")
+    assert texts(log) == ["b"]
+    damaged, mended = sorted(warning.partition(": ")[2][:13] for warning in log.warnings)
+    assert (damaged, mended) == ("From line 4 o", "Line 2 is dam")
+    log.close()
+
+
 def test_nul_bytes_beside_a_record_do_not_hide_it(store, file):
     written(store, "a", "b")
     lines = file.read_bytes().splitlines(keepends=True)
@@ -183,7 +199,9 @@ def test_what_is_cut_off_is_kept_aside_each_time(store, file):
     for piece in (b'{"seq": 3, "a', b'{"seq": 3, "b\xc3'):
         file.write_bytes(file.read_bytes() + piece)
         log = store.open("main")
-        assert any("main.jsonl.torn" in warning for warning in log.warnings)
+        (warning,) = log.warnings
+        assert "From line 3 on" in warning
+        assert "main.jsonl.torn`" in warning
         log.close()
     assert file.with_name("main.jsonl.torn").read_bytes() == b'{"seq": 3, "a\n{"seq": 3, "b\xc3\n'
     assert opened(store) == (["a"], [])

@@ -132,7 +132,11 @@ class JsonlLog:
 
     def _found(self) -> Found:
         with told(self._path, "read"):
-            read = found(self._path.read_bytes())
+            content = self._path.read_bytes()
+        return self._found_in(content)
+
+    def _found_in(self, content: bytes) -> Found:
+        read = found(content)
         self._faults = [f"{shown(self._path)}: {warning}" for warning in read.warnings]
         return read
 
@@ -174,7 +178,8 @@ class JsonlWriter(JsonlLog):
             try:
                 self._begin()
             except BaseException:
-                if not os.fstat(self._fd).st_size:
+                there = os.fstat(self._fd)
+                if stat.S_ISREG(there.st_mode) and not there.st_size:
                     path.unlink()
                 self._end()
                 raise
@@ -196,8 +201,9 @@ class JsonlWriter(JsonlLog):
 
     def close(self) -> None:
         """Let others write; a second time does nothing."""
-        with self._turn:
-            self._end()
+        if self._pid == os.getpid():
+            with self._turn:
+                self._end()
 
     def _write(self, record: Record, data: str, *, sync: bool) -> Record:
         kept = Record(record.kind, record.data, record.run, record.at, self._next)
@@ -217,10 +223,6 @@ class JsonlWriter(JsonlLog):
         """See that the file is still ours to write, and still where it can be found again."""
         if not self._end.alive:
             raise StoreError(f"The session `{self._name}` is closed; open it again.")
-        if self._pid != os.getpid():
-            raise BusyError(
-                f"The session `{self._name}` is written by the process that this one was forked from."
-            )
         if not os.fstat(self._fd).st_nlink:
             raise StoreError(
                 f"{shown(self._path)} was deleted or replaced while it was written; open the session again."
@@ -231,7 +233,7 @@ class JsonlWriter(JsonlLog):
         if not stat.S_ISREG(os.fstat(self._fd).st_mode):
             raise StoreError(f"{shown(self._path)} is no plain file; move it away, {ELSEWHERE}.")
         content = self._path.read_bytes()
-        read = found(content)
+        read = self._found_in(content)
         session = next((record for record in read.records if record.kind == "session"), None)
         schema = session.data.get("schema") if session else None
         if isinstance(schema, int) and schema > SCHEMA:
@@ -239,7 +241,9 @@ class JsonlWriter(JsonlLog):
                 f"The session `{self._name}` was written by a later version of harness_nb, so this one can only read it:"
                 " update harness_nb, or use another name."
             )
-        self._mend(content, read)
+        if read.missing_end or read.end < len(content):
+            self._mend(content, read)
+            read = self._found_in(content[: read.end])
         self._next = max((record.seq for record in read.records), default=0) + 1
         if session is None:
             session = _session(self._name, uuid.uuid4())
@@ -256,15 +260,16 @@ class JsonlWriter(JsonlLog):
                 raise StoreError(
                     f"{shown(self._path)} holds no session: move it away, or use another name than `{self._name}`."
                 )
-            keep_aside(_torn(self._path), kept)
+            aside = _torn(self._path)
+            keep_aside(aside, kept)
+            number = content.count(b"\n", 0, read.end) + 1
             self._mended.append(
-                f"{shown(self._path)}: Its end was damaged; what stood there is now in {shown(_torn(self._path))}."
+                f"{shown(self._path)}: From line {number:,} on it was damaged; what stood there is now in {shown(aside)}."
             )
-        if rest:
-            os.ftruncate(self._fd, read.end)
-            to_disk(self._fd)
+        os.ftruncate(self._fd, read.end)
         if read.missing_end:
             write_whole(self._fd, b"\n")
+        to_disk(self._fd)
 
 
 def _session(name: str, number: uuid.UUID) -> Record:

@@ -26,6 +26,7 @@ for line in sys.stdin:
         if not os.fork():
             try:
                 log.append(Record("notice", {"text": "forked"}))
+                print("written", os.getpid(), flush=True)
             except Exception as fault:
                 print(type(fault).__name__, os.getpid(), flush=True)
             time.sleep(600)
