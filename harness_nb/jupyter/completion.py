@@ -1,4 +1,4 @@
-"""Tab after `%agent` and `%context`: options and commands, and the models, sessions, variables, calls and numbers that they take."""
+"""Tab after `%agent`, `%context` and `%history`: options and commands, and the models, sessions, variables, calls and numbers that they take."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMa
 
 from harness_nb.jupyter.asking import ticket
 from harness_nb.jupyter.context_commands import COMMANDS as CONTEXT_COMMANDS
+from harness_nb.jupyter.history_commands import COMMANDS as HISTORY_COMMANDS
+from harness_nb.jupyter.history_tree import Tree
 from harness_nb.jupyter.options import COMMANDS, DECISIONS, OPTIONS
 from harness_nb.jupyter.session import MAIN, session, session_names
 from harness_nb.jupyter.shell import user_variables
 
-CONTEXT_LINE = re.compile(r"\s*(?:[^%]*=\s*)?%context\s+(?P<text>.*)", re.DOTALL)
+COMMANDS_LINE = re.compile(r"\s*(?:[^%]*=\s*)?%(?P<magic>context|history)\s+(?P<text>.*)", re.DOTALL)
 LINE = re.compile(r"\s*(?:[^%]*=\s*)?%%?agent\s+(?P<text>.*)", re.DOTALL)
 
 
@@ -26,9 +28,9 @@ def agent_matcher(context: CompletionContext) -> SimpleMatcherResult:
 
 @context_matcher()  # type: ignore[untyped-decorator]
 def commands_matcher(context: CompletionContext) -> SimpleMatcherResult:
-    """Complete the commands of `%context`, and the numbers that they take."""
-    found = CONTEXT_LINE.fullmatch(context.text_until_cursor)
-    return _matches(context, *(_steps(found["text"]) if found else ("", ())))
+    """Complete the commands of `%context` and `%history`, and the numbers that they take."""
+    found = COMMANDS_LINE.fullmatch(context.text_until_cursor)
+    return _matches(context, *(_steps(found["magic"], found["text"]) if found else ("", ())))
 
 
 def _matches(context: CompletionContext, fragment: str, choices: Iterable[str]) -> SimpleMatcherResult:
@@ -70,8 +72,8 @@ def _choices(text: str) -> tuple[str, Iterable[str]]:
     return fragment, [command for command in COMMANDS if command.startswith(fragment)]
 
 
-def _steps(text: str) -> tuple[str, Iterable[str]]:
-    """Do the same for `%context`."""
+def _steps(magic: str, text: str) -> tuple[str, Iterable[str]]:
+    """Do the same for `%context` and `%history`."""
     before = text.split()
     fragment = "" if not before or text[-1].isspace() else before.pop()
     named = MAIN
@@ -81,7 +83,11 @@ def _steps(text: str) -> tuple[str, Iterable[str]]:
         named, before = before[1], before[2:]
     match before:
         case []:
-            return fragment, ["--session", *CONTEXT_COMMANDS]
+            return fragment, ["--session", *(CONTEXT_COMMANDS if magic == "context" else HISTORY_COMMANDS)]
+        case ["use"] if magic == "history":
+            return fragment, _numbers(_branches(named))
+        case _ if magic == "history":
+            return fragment, ()
         case ["undo"]:
             return fragment, _numbers(_holding(named))
         case ["unpin"]:
@@ -109,6 +115,13 @@ def _pinned(name: str) -> list[int]:
     transcript = session(name).context.transcript
     pinned = transcript.pinned()
     return [n for n, message in enumerate(transcript.messages, 1) if message.id in pinned]
+
+
+def _branches(name: str) -> list[int]:
+    """Number the last run of each branch, where the journal is open: it is not opened by asking."""
+    if name not in session_names() or not session(name).kept.opened:
+        return []
+    return [row.number for row in Tree(session(name).kept.history).rows if row.ends and not row.head]
 
 
 def _tickets(name: str) -> list[str]:

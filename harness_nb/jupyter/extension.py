@@ -14,7 +14,7 @@ _loaded: WeakKeyDictionary[Shell, Extension] = WeakKeyDictionary()
 
 
 def load(shell: Shell) -> None:
-    """Give this IPython `%agent` and `%context`; a second time replaces the first."""
+    """Give this IPython our magics; a second time replaces the first."""
     unload(shell)
     _loaded[shell] = Extension(shell)
     HarnessError._render_traceback_ = one_line  # type: ignore[attr-defined]
@@ -38,7 +38,13 @@ class Extension:
         self._transformers = transformers(self._may_await)
         self._cells_running = 0
         watch_cells()  # for the sessions too, so it stays when the rest is taken away
+        # IPython has a magic of this name, which its `%hist` is another name for.
+        lines = shell.magics_manager.magics["line"]
+        self._before = {name: lines[name] for name in ("history", "hist") if name in lines}
+        self._magics.ipythons_history = lines.get("history")
         shell.register_magics(self._magics)
+        if "hist" in lines:
+            lines["hist"] = self._magics.ipythons_history
         # First, so that prompts are out of IPython's reach before it strips, dedents or expands anything.
         shell.input_transformers_cleanup[:0] = self._transformers
         shell.Completer.custom_matchers.extend((agent_matcher, commands_matcher))
@@ -59,6 +65,10 @@ class Extension:
         for magics in shell.magics_manager.magics.values():
             for name in ("agent", "context", "resume"):
                 magics.pop(name, None)
+        lines = shell.magics_manager.magics["line"]
+        if getattr(lines.get("history"), "__self__", None) is self._magics:
+            lines.pop("history")
+            lines.update(self._before)
 
     def _may_await(self) -> bool:
         """Code inside a running cell, such as that of `%%time` or `%%capture`, is compiled where nothing is awaited."""

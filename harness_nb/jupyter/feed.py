@@ -100,6 +100,7 @@ class Feed:
         view = self.view
         return {
             "model": visible(view.model),
+            "version": view.versions.words,
             "doing": view.headline,
             "turn": f"turn {view.turn} of {view.limit}" if view.turn else "",
             "tokens": counted(view.usage.input + view.usage.output, "token") if view.usage.output else "",

@@ -2,8 +2,9 @@
 
 Theory of operation. A new kernel begins a new conversation: a notebook that a machine executes every night must not go
 on with yesterday's. What was said before is in the journal; `%resume` goes on with it. Where the front end names its
-cells, a cell that is run again takes the place of its earlier run, and the conversation goes back to before that one.
-Where a journal can't be kept, the session says so once and goes on in memory.
+cells, a cell that is run again takes the place of its earlier run, and the conversation goes back to before that one;
+where it is the first to run in a new kernel, also to what an earlier kernel had there. A conversation that is set from
+Python comes before both. Where a journal can't be kept, the session says so once and goes on in memory.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from pathlib import Path
 from harness_nb.errors import UsageError
 from harness_nb.events import Charged, DecisionMade, Event, MessageAdded, RunEnded, RunStarted
 from harness_nb.jupyter.defaults import defaults
-from harness_nb.jupyter.shell import cell_at_work, user_variables
+from harness_nb.jupyter.history_tree import is_set, is_step, numbers, spans, versions
+from harness_nb.jupyter.history_versions import Versions
+from harness_nb.jupyter.shell import cell_at_work, execution_count, user_variables
 from harness_nb.jupyter.words import counted
 from harness_nb.messages import Decision, Entry, Transcript, Usage
 from harness_nb.ops.history import History, KeptRun, left
@@ -54,13 +57,17 @@ class Restored:
 class Kept:
     """What is kept of one session. `notices` are sentences that the next run says."""
 
-    def __init__(self, name: str) -> None:
-        """Keep the session of this name; nothing is opened before it is needed."""
+    def __init__(self, name: str, at: str = "%history") -> None:
+        """Keep the session of this name; nothing is opened before it is needed. `at` is how its history is spoken to."""
+        self.at = at
         self.notices: list[str] = []
+        self.versions = Versions()
+        """Which version of its cell the run is that was begun last."""
         self._name = name
         self._journal: Journal | None = None
         self._process = 0
         self._before = ""
+        self._untouched = True
         self._place = ""
         self._known: Transcript | None = None
 
@@ -71,7 +78,7 @@ class Kept:
         A process that was forked has one of its own, which begins with the conversation so far.
         """
         if self._journal is None or self._process != os.getpid():
-            self._process, self._known = os.getpid(), None
+            self._process, self._known, self._untouched = os.getpid(), None, True
             self._journal = Journal(self._opened())
             history = self._journal.history
             self._before, history.head = history.head, ""
@@ -83,6 +90,25 @@ class Kept:
         return self.journal.history
 
     @property
+    def begun(self) -> bool:
+        """Whether the session has a run, in this kernel or from an earlier one; nothing is made or locked by asking."""
+        if self._journal is not None:
+            return bool(self.history.runs)
+        try:
+            return bool(where()) and len(open_store(where()).open(self._file, write=False).read()) > 1
+        except StoreError:
+            return False
+
+    @property
+    def opened(self) -> bool:
+        """Whether the journal is open in this kernel."""
+        return self._journal is not None
+
+    @property
+    def _file(self) -> str:
+        return f"{notebook()}.{self._name}" if notebook() else self._name
+
+    @property
     def place(self) -> str:
         """Where the journal is, for a person; empty where it is in memory alone."""
         return self._place if self.journal.log is not None else ""
@@ -91,9 +117,8 @@ class Kept:
         place = where()
         if not place:
             return None
-        name = f"{notebook()}.{self._name}" if notebook() else self._name
         try:
-            log = self._free(open_store(place), name)
+            log = self._free(open_store(place), self._file)
         except StoreError as fault:
             self.notices.append(f"This session is not kept: {fault}")
             return None
@@ -119,22 +144,23 @@ class Kept:
     def begin(self, prompt: str, transcript: Transcript, *, new: bool, fork: bool) -> Transcript:
         """Say where the next run comes from, and return the conversation that it goes on with."""
         history = self.history
-        cell, execution = cell_at_work()
-        parent = history.head
+        (cell, execution), count = cell_at_work(), execution_count()
+        before, self.versions = history.head or self._before, Versions()
         if new:
-            parent, transcript = "", Transcript()
+            history.head, transcript = "", Transcript()
+        elif self._was_set(transcript):
+            self._adopt(transcript)
         elif (earlier := self._earlier(cell, execution)) is not None:
-            parent = earlier.parent
-            transcript = history.transcript(parent)
-            self._tell_replaced(earlier, fork=fork)
-        elif transcript is not self._known:
-            parent = self._adopted(transcript) if len(transcript) else ""
-            if self._left_behind and cell:
-                self.notices.append(CUT_OFF)
-        history.head = parent
+            history.head = earlier.parent
+            transcript = history.transcript()
+            self._tell_replaced(earlier)
+        elif self._left_behind and cell:
+            self.notices.append(CUT_OFF)
+        if cell and defaults.rerun == "replace":
+            self._tell_version(KeptRun("", history.head, cell, execution), before, fork=fork)
         settle(transcript, self.journal)
-        self.journal.origin = Origin(prompt, cell, execution, parent, fork)
-        self._known, self._before = transcript, ""
+        self.journal.origin = Origin(prompt, cell, execution, history.head, fork, count)
+        self._known, self._before, self._untouched = transcript, "", False
         return transcript
 
     @property
@@ -145,39 +171,55 @@ class Kept:
 
     def _earlier(self, cell: str, execution: str) -> KeptRun | None:
         """Find the run of this very cell that the next one takes the place of, also if an earlier kernel ran it."""
-        if defaults.rerun == "append":
+        if defaults.rerun == "append" or not cell:
             return None
         history = self.history
-        head, history.head = history.head, history.head or self._before
-        try:
-            return history.run_of_cell(cell, execution)
-        finally:
-            history.head = head
+        earlier = history.run_of_cell(cell, execution, history.head or self._before)
+        if earlier is None and self._untouched:  # what came before this cell is the best that is known
+            newest = next((run.id for run in reversed(history.runs.values()) if run.cell == cell), "")
+            earlier = history.run_of_cell(cell, execution, newest)
+        return earlier
 
-    def _tell_replaced(self, earlier: KeptRun, *, fork: bool) -> None:
-        history = self.history
-        after = [run for run in history.path(history.head or self._before) if run.prompt]
-        later = len(after) - after.index(earlier) - 1 if earlier in after else 0
-        more = f" and {counted(later, 'run')} after it" if later else ""
-        verb = "Branches off before" if fork else "Takes the place of"
-        self.notices.append(
-            f"{verb} this cell's earlier run. That one{more} stay{'' if later else 's'} kept: `%history`."
-        )
+    def _tell_replaced(self, earlier: KeptRun) -> None:
+        """Warn of what the run that is replaced may have left behind."""
         begun = {earlier.started[i].name for i in earlier.started if i not in earlier.finished}
         if earlier.reason is None and begun:
             names = ", ".join(f"`{name}`" for name in sorted(begun))
-            self.notices.append(f"It was cut off while {names} was at work, which may have had its effect.")
+            self.notices.append(
+                f"This cell's earlier run was cut off while {names} was at work, which may have had its effect."
+            )
 
-    def _adopted(self, transcript: Transcript) -> str:
-        """Keep a conversation that was set from elsewhere as a run of its own; return that run's id."""
+    def _tell_version(self, run: KeptRun, before: str, *, fork: bool) -> None:
+        """Say which version of its cell this run is, and what was set aside for it."""
+        history = self.history
+        self.versions = versions(history, run)
+        kept, known = {one.id for one in history.path(run.parent)}, numbers(history)
+        aside = [known[one.id] for one in history.path(before) if one.id in known and one.id not in kept]
+        if not self.versions.earlier or not aside:
+            return
+        verb = "stays a branch of its own" if len(aside) == 1 else "stay a branch of their own"
+        if not fork:
+            verb = "is set aside" if len(aside) == 1 else "are set aside"
+        self.notices.append(
+            f"Version {self.versions.version} of this cell: {spans(aside)} {verb}, and `{self.at} use {aside[-1]}` goes back."
+        )
+
+    def _was_set(self, transcript: Transcript) -> bool:
+        """Tell whether this is none of our conversations, but one that was set from Python."""
+        known = self._known  # None in a new kernel, where an empty one is nobody's doing
+        return transcript is not known and (known is not None or len(transcript) > 0)
+
+    def _adopt(self, transcript: Transcript) -> None:
+        """Keep a conversation that was set from Python as if it were a run, and have the next run follow that."""
         journal = self.journal
-        journal.history.head = ""
+        journal.history.head, self._known = "", transcript
+        if not len(transcript):
+            return
         identity = f"set-{len(journal.history.runs)}"
         journal(RunStarted(identity, "", 0))
         for entry in transcript.entries:
             journal(_added(entry))
         journal(RunEnded("done", "", 0, Usage()))
-        return identity
 
     def hear(self, event: Event) -> None:
         """Keep what happens between runs: decisions on the context, and what they cost. Fits the listener socket."""
@@ -188,8 +230,8 @@ class Kept:
 
     def forget(self) -> None:
         """Have the next run begin a new conversation."""
-        if self._journal is not None:
-            self._journal.history.head, self._before = "", ""
+        if self.begun:
+            self.history.head, self._before, self._untouched = "", "", False
 
     # -- going back
 
@@ -197,7 +239,7 @@ class Kept:
         """Go on from what an earlier kernel left, or from where this one is; nothing runs by that."""
         journal = self.journal
         history = journal.history
-        history.head, self._before = history.head or self._before, ""
+        history.head, self._before, self._untouched = history.head or self._before, "", False
         last = history.runs.get(history.head)
         if last is None:
             return Restored(
@@ -215,18 +257,21 @@ class Kept:
             self._known = self.history.transcript()
         return self._known
 
+    def keep(self, transcript: Transcript) -> None:
+        """Keep a conversation that was set from Python, before the session leaves it."""
+        if self.opened and self._was_set(transcript):
+            self._adopt(transcript)
+
     def use(self, run: str) -> None:
         """Go on from the end of this run; empty for the very beginning."""
         self.journal.go_to(run)
-        self._known, self._before = None, ""
+        self._known, self._before, self._untouched = None, "", False
 
     def undo(self) -> KeptRun:
         """Set the last run aside. Raises UsageError where there is none."""
-        path = self.history.path()
-        while path and not path[-1].prompt:  # a decision between runs
-            path.pop()
-        if not path:
-            raise UsageError("There is no run to take back. Nothing has changed.")
+        path = [run for run in self.history.path() if not is_step(run)]
+        if not path or is_set(path[-1]):
+            raise UsageError("This conversation has no run to take back. Nothing has changed.")
         self.use(path[-1].parent)
         return path[-1]
 

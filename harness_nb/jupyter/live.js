@@ -138,7 +138,7 @@ class View {
     const doing = stopping && !over ? "stopping" : head.doing;
     const seconds = over ? "" : `${Math.max(0, Math.floor((performance.now() - since) / 1000))} s`;
     tell(this.state, doing);
-    say(this.facts, [head.model, over ? "" : head.turn, seconds, over ? head.about : head.tokens].filter(Boolean).join(" · "));
+    say(this.facts, [head.version, head.model, over ? "" : head.turn, seconds, over ? head.about : head.tokens].filter(Boolean).join(" · "));
     this.gauge.draw(head.gauge);
     say(this.status, `agent: ${unmarked(doing ?? "")}`);
     say(this.hint, deaf && !over ? DEAF : "");

@@ -1,7 +1,8 @@
-"""`%agent`, `%%agent`, `%context` and `%resume`: read what is asked, and hand it to the session."""
+"""`%agent`, `%%agent`, `%context`, `%history` and `%resume`: read what is asked, and hand it to the session."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import fields
 from decimal import Decimal
@@ -14,6 +15,7 @@ from harness_nb.jupyter.bridge import blocking
 from harness_nb.jupyter.context_commands import context_answered, context_done, context_read, context_usage
 from harness_nb.jupyter.decisions import decided
 from harness_nb.jupyter.defaults import defaults
+from harness_nb.jupyter.history_commands import Wanted, history_done, history_read, history_usage
 from harness_nb.jupyter.kept import Restored
 from harness_nb.jupyter.options import DECISIONS, RESUME, Asked, cell_read, line_read, resume_read, usage
 from harness_nb.jupyter.permissions import permissions_told
@@ -111,6 +113,9 @@ class AgentMagics(Magics):
     def _changed(self, change: dict[str, object]) -> None:
         setattr(defaults, str(change["name"]), change["new"])
 
+    ipythons_history: Callable[[str], object] | None = None
+    """IPython's own magic of that name, which has all lines that aren't ours."""
+
     async def line(self, text: str) -> RunResult | None:
         """Run what follows `%agent`; a cell is rewritten to await this."""
         return await _done(line_read(text))
@@ -151,6 +156,15 @@ class AgentMagics(Magics):
         if not context_answered(wanted):
             blocking(context_done(wanted))
 
+    @line_magic
+    def history(self, line: str) -> object:
+        """See a session's runs and go back; what is IPython's own goes on to that."""
+        wanted = history_read(line)
+        if wanted is None and self.ipythons_history is not None:
+            return self.ipythons_history(line)
+        history_done(wanted or Wanted())
+        return None
+
     @no_var_expand
     @line_cell_magic
     def agent(self, line: str, cell: str | None = None) -> RunResult | None:
@@ -166,6 +180,7 @@ class AgentMagics(Magics):
 
 AgentMagics.agent.__doc__ = usage()
 AgentMagics.context.__doc__ = context_usage()
+AgentMagics.history.__doc__ = history_usage()
 AgentMagics.resume.__doc__ = RESUME
 
 

@@ -139,6 +139,7 @@ def usage() -> str:
     %%agent [options]           the rest of the cell is the prompt
     answer = %agent PROMPT      a value: answer.text, .reason, .usage, .transcript
     %resume                     go on with a run that was cut off, stopped, or met a limit
+    %history                    the runs of the session as a tree, to go back to any of them
     %agent permissions          what may run, what you allowed, and what was decided why
     %agent approve NAME         decide about a call that waits for you, by the name it is shown with:
     %agent deny NAME "reason"   let it run, refuse it, or let it run with other arguments; without

@@ -16,6 +16,7 @@ from harness_nb.jupyter.asking import Asking, waiting_as_text
 from harness_nb.jupyter.decision_card import DecisionCard
 from harness_nb.jupyter.decision_record import OPEN, card_as_html, card_as_markdown, card_as_text, share
 from harness_nb.jupyter.folds import FAINT, ROW, box, fold, label, labelled
+from harness_nb.jupyter.history_versions import versions_as_html, versions_as_lines
 from harness_nb.jupyter.markdown import LINE, MONO
 from harness_nb.jupyter.prose import drawn
 from harness_nb.jupyter.segments import Note, Segment, ToolUse, Words
@@ -83,8 +84,9 @@ def _forms(view: RunView) -> dict[str, str]:
 
 def as_html(view: RunView) -> str:
     """Draw the run as HTML that needs no style sheet and runs nothing."""
-    about = " · ".join(part for part in (visible(view.model), tokens(view.usage), view.context) if part)
-    inside = f"{_prompt(view.prompt)}{''.join(_drawn(view))}{_ending(view)}"
+    facts = (view.versions.words, visible(view.model), tokens(view.usage), view.context)
+    about = " · ".join(part for part in facts if part)
+    inside = f"{_prompt(view.prompt)}{''.join(_drawn(view))}{_ending(view)}{versions_as_html(view.versions)}"
     return _framed(view.headline, about, inside)
 
 
@@ -107,6 +109,7 @@ def as_text(view: RunView) -> str:
             case DecisionCard():
                 lines.append(card_as_text(segment, view.at, rows, FOLDED))
     lines += ["", view.ending, "", " · ".join(part for part in (tokens(view.usage), view.context) if part)]
+    lines += ["", *versions_as_lines(view.versions, lambda text: f"  {text}")]
     return _without_gaps(lines)
 
 
@@ -130,7 +133,8 @@ def as_markdown(view: RunView) -> str:
             case DecisionCard():
                 card = card_as_markdown(segment, view.at, rows, FOLDED, literal=_literal, code=_as_code)
                 lines += ["", card, ""]
-    lines += ["", _literal(view.ending)]
+    lines += ["", _literal(view.ending), ""]
+    lines += versions_as_lines(view.versions, lambda text: f"- {_literal(text)}")
     return _without_gaps(lines)
 
 

@@ -69,7 +69,7 @@ class Session:
         self.mode: Mode | None = None
         self.rules: Sequence[str] = ()
         self.transcript = Transcript()
-        self.kept = Kept(name)
+        self.kept = Kept(name, "%history" if name == MAIN else f'%history --session "{name}"')
         """Where the session's journal is, its branches, and what an earlier kernel left."""
         self.context = Context(self)
         self.last_error: BaseException | None = None
@@ -199,6 +199,7 @@ class Session:
 
     def _gone_back(self, step: Callable[[], Value]) -> Value:
         with self._alone():
+            self.kept.keep(self.transcript)
             done = step()
             self._give_up()
             self.transcript = self.kept.transcript()
@@ -335,12 +336,13 @@ class Session:
         asker = AtTheCell(defaults.patience, self._clicked)
         agent = self._agent(ask, asker)
         ask.message()  # what can't be sent must not change where the conversation is
-        transcript = self.kept.begin(ask.prompt, self.transcript, new=ask.new, fork=ask.fork)
+        before, waits = self.transcript, bool(self.pending)
+        self.transcript = transcript = self.kept.begin(ask.prompt, before, new=ask.new, fork=ask.fork)
         work = self._shown(agent, transcript, ask, asker)
+        work.shown.view.versions = self.kept.versions
         if permissions().loosens(self.mode or defaults.mode):
             work.notice(LOOSENED)
-        work.run.waiting = bool(self.pending) and transcript is self.transcript
-        self.transcript = transcript
+        work.run.waiting = waits and transcript is before
         self._give_up()
         return work
 

@@ -82,6 +82,12 @@ def cell_at_work() -> tuple[str, str]:
     return str(metadata.get("cellId") or metadata.get("cell_id") or ""), _request(parent)
 
 
+def execution_count() -> int:
+    """Return the number that the cell which is executed shows, as in `In [3]`; 0 where there is none."""
+    shell = running_shell()
+    return shell.execution_count if shell is not None else 0
+
+
 def user_variables() -> Mapping[str, object]:
     """Return what the person has defined: the notebook's variables, without IPython's own."""
     shell = running_shell()

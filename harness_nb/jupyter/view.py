@@ -43,6 +43,7 @@ from harness_nb.events import (
 from harness_nb.jupyter.asking import Asking
 from harness_nb.jupyter.decision_card import DecisionCard, Effect
 from harness_nb.jupyter.gauge import full
+from harness_nb.jupyter.history_versions import Versions
 from harness_nb.jupyter.segments import Note, NoteKind, Segment, ToolUse, Words
 from harness_nb.jupyter.words import counted, one_line, took, visible, weight
 from harness_nb.messages import Decision, Message, Text, Thinking, ToolCall, ToolResult, Usage
@@ -85,6 +86,8 @@ class RunView:
         """What is going on right now, in a few words."""
         self.at = "%agent"
         """How the session is spoken to: what a person types before a decision."""
+        self.versions = Versions()
+        """Which version of its cell it is, and those before it."""
         self.continues = True
         """Whether another prompt can go on from here: what an ending may offer."""
         self._clock = clock

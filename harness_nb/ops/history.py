@@ -53,6 +53,8 @@ class KeptRun:
     cell: str = ""
     """The id of the notebook cell that began it, `execution` which execution of that cell; empty where not known."""
     execution: str = ""
+    count: int = 0
+    """The number that the cell shows for that execution; 0 where not known."""
     prompt: str = ""
     model: str = ""
     fork: bool = False
@@ -66,6 +68,10 @@ class KeptRun:
     """Ids of the calls that a person was asked about and has not decided."""
     charges: list[Record] = field(default_factory=list)
     """Its `charge` and `turn_ended` records, which `ops/spending.py` reads."""
+    most: int = 0
+    """Turns that it could take when it began; 0 where that is not on record."""
+    limits: Mapping[str, str] = field(default_factory=dict)
+    """What it could spend, where that was said for it alone: see `Origin`."""
     limit: LimitMet | None = None
     """The limit that it met last."""
     reason: Reason | None = None
@@ -183,6 +189,10 @@ class History:
         for name in ("cell", "execution", "prompt", "model"):
             setattr(run, name, str(begun.get(name, "")))
         run.fork = bool(begun.get("fork"))
+        most, limits = begun.get("limit"), begun.get("limits")
+        run.most = most if isinstance(most, int) else 0
+        run.limits = {str(k): str(v) for k, v in limits.items()} if isinstance(limits, Mapping) else {}
+        run.count = count if isinstance(count := begun.get("count"), int) else 0
         self.runs[run.id] = run
         if run.parent:
             self.runs[run.parent].children.append(run.id)
@@ -243,17 +253,29 @@ class History:
         children = [self.runs[child] for child in run.children]
         return run.id == self.head or all(child.fork for child in children)
 
-    def run_of_cell(self, cell: str, execution: str) -> KeptRun | None:
-        """Find the run that a new execution of a cell takes the place of: the first on the path that an earlier one began."""
+    def run_of_cell(self, cell: str, execution: str, to: str | None = None) -> KeptRun | None:
+        """Find the run that a new execution of a cell takes the place of: the first on the path that an earlier one began.
+
+        The path is that to the run `to`, None for the head.
+        """
         if not cell:
             return None
-        return next((r for r in self.path() if r.cell == cell and r.execution != execution), None)
+        return next((r for r in self.path(to) if r.cell == cell and r.execution != execution), None)
 
     def versions(self, run: KeptRun) -> list[KeptRun]:
-        """List the runs that stand in one another's place, oldest first: of one cell, after the same run."""
+        """List the runs that one place in a cell began, oldest first: the first prompt of each execution, or the second.
+
+        The run may be one that is about to begin.
+        """
         if not run.cell:
-            return [run]
-        return [r for r in self.runs.values() if (r.parent, r.cell) == (run.parent, run.cell) and r.prompt]
+            return [run] if run.id in self.runs else []
+        found: dict[str, list[KeptRun]] = {}
+        for one in self.runs.values():
+            if one.cell == run.cell and one.prompt:
+                found.setdefault(one.execution, []).append(one)
+        same = found.get(run.execution, [])
+        nth = next((n for n, one in enumerate(same) if one.id == run.id), len(same))
+        return [runs[nth] for runs in found.values() if len(runs) > nth]
 
 
 @dataclass(frozen=True, slots=True)
