@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 from harness_nb.agent import Agent
 from harness_nb.context.account import Account, measured
+from harness_nb.context.compare import compared
 from harness_nb.context.count import counter, counting
 from harness_nb.context.index import installed
 from harness_nb.context.mask import Again, anew
@@ -18,12 +21,15 @@ from harness_nb.context.scratchpad import GUIDANCE, Scratchpad
 from harness_nb.context.search import searching_docs, searching_history
 from harness_nb.context.select import Selection
 from harness_nb.context.window import Window, window
-from harness_nb.messages import Image, ToolCall, ToolResult
+from harness_nb.events import Notice
+from harness_nb.messages import Image, ToolCall, ToolResult, Transcript
 from harness_nb.ops.allowance import Allowance
 from harness_nb.ops.budget import Budget
 from harness_nb.ops.meter import Estimate, by_characters, metered
 from harness_nb.ops.once import once
 from harness_nb.ops.prices import Prices, prices
+from harness_nb.ops.router import Router
+from harness_nb.ops.spending import collapse
 from harness_nb.providers.fallback import falling_back
 from harness_nb.providers.named import model as named
 from harness_nb.providers.retry import retrying
@@ -36,7 +42,19 @@ from harness_nb.safety.rulefile import permissions
 from harness_nb.safety.sandbox import best
 from harness_nb.safety.spill import Outputs, spilled
 from harness_nb.safety.trust import FENCE, from_outside, labelled
-from harness_nb.seams import Call, Model, ModelLayer, Prepare, Request, Run, ToolSpec, layered
+from harness_nb.seams import (
+    Call,
+    Layered,
+    Model,
+    ModelLayer,
+    Prepare,
+    Proceed,
+    Reply,
+    Request,
+    Run,
+    ToolSpec,
+    layered,
+)
 from harness_nb.toolkit.calc import calc
 from harness_nb.toolkit.data import data
 from harness_nb.toolkit.edits import editing
@@ -195,7 +213,8 @@ def assistant(
     relief = kit.relief = Relief(account, unwatched, room.measures, again=again, ask=room.ask, clears=clears)
     counted = not getattr(core, "own_prompts", False)
     model, *asking = _asking(core, other, priced, _estimating(account))
-    asked = layered(model, measured(account, core.name, counted=counted), refitted(relief), *asking)
+    seen = measured(account, core.name, counted=counted)
+    asked = layered(model, _watching_cache(account), seen, refitted(relief), *asking)
     notes = "" if small else f"\n{GUIDANCE}"
     words = f"{INSTRUCTIONS}\n{FENCE}{notes}\n\n{instructions.strip()}".strip()
     gates = (  # the first is outermost
@@ -216,14 +235,17 @@ def _accounted(kit: Kit, model: Model, room: Room) -> Account:
     told = getattr(model, "window", None)
     if room.window is not None:
         window(model.name, room.window)
+    tiers = list(model.tiers.values()) if isinstance(model, Router) else [model]
     # A window of 0 is a model without end, and a double: no vocabulary or price list is right for it.
-    counts = counting("characters") if told == 0 else counter(model.name)
+    counts = counting("characters") if told == 0 else counter(tiers[0].name)
 
     def found() -> Window:
         if told == 0 and not room.window:
             return Window()
-        hint = 0 if room.window else told or getattr(model, "served_window", int)()
-        return window(model.name, room.window, hint)
+        if told is None and room.window is None and tiers != [model]:
+            known = [size for tier in tiers if (size := window(tier.name, hint=_hint(tier))).size]
+            return min(known, key=lambda one: one.usable, default=Window())
+        return window(model.name, room.window, 0 if room.window else told or _hint(model))
 
     account = kit.account
     if account is None or (account.yellow, account.red) != (room.yellow, room.red):
@@ -234,6 +256,11 @@ def _accounted(kit: Kit, model: Model, room: Room) -> Account:
         account.change(found, counts)
     kit.counted = model.name, room.window
     return account
+
+
+def _hint(model: Model) -> int:
+    """Ask a model how large its window is, 0 where it doesn't know."""
+    return int(getattr(model, "window", None) or getattr(model, "served_window", int)())
 
 
 def _clearing(model: Model, account: Account) -> Prepare:
@@ -276,12 +303,77 @@ def _asking(
 ) -> tuple[Model, *tuple[ModelLayer, ...]]:
     """Return the model and the layers right round it: what asks again, what takes over, and what is paid each time."""
 
-    def one(model: Model) -> tuple[ModelLayer, ModelLayer]:
-        meter = metered(priced.of(model), budget_of, estimate, model=model.name, purpose=purpose)
-        return retrying(), meter
+    def meter(model: Model) -> ModelLayer:
+        return metered(priced.of(model), budget_of, estimate, model=model.name, purpose=purpose)
 
-    layers = () if other is None else (falling_back(layered(other, *one(other))),)
-    return core, *layers, *one(core)
+    model, *layers = _ready(core, meter)
+    over = () if other is None else (falling_back(layered(*_ready(other, meter))),)
+    return model, *over, *layers
+
+
+def _ready(model: Model, meter: Callable[[Model], ModelLayer]) -> tuple[Model, *tuple[ModelLayer, ...]]:
+    """Return a model with what asks again and what is paid each time, where it doesn't have them; of a router, its tiers'."""
+    core, own = _bare(model)
+    if isinstance(core, Router):
+        routed = copy(core)
+        routed.tiers = {tier: layered(*_ready(one, meter)) for tier, one in core.tiers.items()}
+        return routed, *own
+    again = () if _has(own, retrying) else (retrying(),)
+    paying = () if _has(own, metered) else (meter(core),)
+    return core, *again, *own, *paying
+
+
+def _bare(model: Model) -> tuple[Model, tuple[ModelLayer, ...]]:
+    """Take the layers off a model, the outermost first."""
+    layers: tuple[ModelLayer, ...] = ()
+    while isinstance(model, Layered):
+        layers += model.layers
+        model = cast("Model", model.core)
+    return model, layers
+
+
+def _has(layers: Iterable[ModelLayer], maker: Callable[..., ModelLayer]) -> bool:
+    """Tell whether one of these layers was made by that function."""
+    names = {f"{getattr(layer, '__module__', '')}.{getattr(layer, '__qualname__', '')}" for layer in layers}
+    return f"{maker.__module__}.{maker.__qualname__}.<locals>.layer" in names
+
+
+def paid(model: Model) -> bool:
+    """Tell whether requests to this model cost money, or may: what a person should know where no limit in dollars holds."""
+    core, _ = _bare(model)
+    if isinstance(core, Router):
+        return any(paid(tier) for tier in core.tiers.values())
+    return prices().paid(core)
+
+
+def _watching_cache(account: Account) -> ModelLayer:
+    """Say when the provider reads much less from its cache than a turn before, and which part of the request changed.
+
+    Put it outside `measured`, which keeps the turns.
+    """
+
+    async def layer(request: Request, run: Run, proceed: Proceed[Request, Reply]) -> Reply:
+        reply = await proceed(request)
+        if words := _fell(account, run.transcript):
+            run.emit(Notice(words))
+        return reply
+
+    return layer
+
+
+def _fell(account: Account, transcript: Transcript) -> str:
+    before, now = account.turns[-2:] if len(account.turns) > 1 else (None, None)
+    if before is None or now is None or before.model != now.model:
+        return ""
+    if before.usage.estimated or now.usage.estimated or not collapse(before.usage, now.usage):
+        return ""
+    if all(message.id != before.message_id for message in transcript.messages):  # it was another conversation
+        return ""
+    found = compared(before, now, transcript, account.counter)
+    return collapse(before.usage, now.usage, found.part) + ("" if found.broke else f" {FORGOT}")
+
+
+FORGOT = "Nothing that was sent before has changed, so the provider let go of it: most do after some minutes."
 
 
 def _estimating(account: Account) -> Estimate:

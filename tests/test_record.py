@@ -142,9 +142,10 @@ def test_thinking_and_calls_are_folded_and_the_answer_is_not():
 @pytest.mark.parametrize("reason", [reason for reason in HEADLINES if reason != "done"])
 def test_an_end_other_than_done_is_a_sentence_and_the_last_word(reason):
     view = told(TextDelta("So far"), reason=reason, detail="Because.")
-    for form in (Elements(as_html(view)).words, as_text(view)):
-        assert view.ending in form
-        assert form.index("So far") < form.index(view.ending)
+    drawn = Elements(as_html(view)).words, view.ending.replace("`", "")
+    for form, ending in (drawn, (as_text(view), view.ending)):
+        assert ending in form
+        assert form.index("So far") < form.index(ending)
 
 
 FORMS = (

@@ -20,7 +20,7 @@ from harness_nb.context.count import Counter, counter
 from harness_nb.context.tally import Anchor, Tally, scaled
 from harness_nb.context.window import Window
 from harness_nb.errors import UsageError
-from harness_nb.events import Component, ContextMeasured, Event, Fill, ModelSwitched, Notice
+from harness_nb.events import Component, ContextMeasured, Event, Fill, ModelChosen, ModelSwitched, Notice
 from harness_nb.messages import Message, Transcript, Usage
 from harness_nb.seams import ModelLayer, Proceed, Reply, Request, Run, ToolSpec
 from harness_nb.tasks import off_loop
@@ -163,11 +163,14 @@ def measured(account: Account, model: str = "", *, counted: bool = True) -> Mode
         if words := account.notice():
             run.emit(Notice(words))
         run.emit(ContextMeasured(run.turn, fill))
-        entries, others = len(run.transcript), list[str]()
+        entries, others, chosen = len(run.transcript), list[str](), model
 
         def hear(event: Event) -> None:
+            nonlocal chosen
             if isinstance(event, ModelSwitched):
                 others.append(event.model)
+            elif isinstance(event, ModelChosen):
+                chosen = event.model
 
         with run.overheard(hear):
             reply = await proceed(request)
@@ -187,7 +190,7 @@ def measured(account: Account, model: str = "", *, counted: bool = True) -> Mode
                 request.tools,
                 fill,
                 usage,
-                others[-1] if others else model,
+                others[-1] if others else chosen,
                 reply.message.id,
             )
         )

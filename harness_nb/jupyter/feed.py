@@ -98,18 +98,23 @@ class Feed:
 
     def _current(self) -> Json:
         view = self.view
+        used = counted(view.usage.input + view.usage.output, "token") if view.usage.output else ""
         return {
             "model": visible(view.model),
             "version": view.versions.words,
             "doing": view.headline,
             "turn": f"turn {view.turn} of {view.limit}" if view.turn else "",
-            "tokens": counted(view.usage.input + view.usage.output, "token") if view.usage.output else "",
-            "about": tokens(view.usage),
+            "tokens": _together(used, view.bill.words),
+            "about": _together(tokens(view.usage), view.bill.words),
             "gauge": _gauge(view.fill) if view.fill is not None else "",
             "ending": view.ending,
             "reason": view.reason or "",
             "elapsed": round(view.elapsed, 1),
         }
+
+
+def _together(*words: str) -> str:
+    return " · ".join(part for part in words if part)
 
 
 def _gauge(fill: Fill) -> Json:

@@ -43,7 +43,7 @@ class Shown(Protocol):
         ...
 
     def go_on(self, stop: Callable[[], None], decide: Decide) -> None:
-        """Show that a run that was suspended goes on here, and have `stop` and `decide` hear what a person asks for."""
+        """Show that a run that was held goes on here, and have `stop` and `decide` hear what a person asks for."""
         ...
 
     def listener(self, event: Event) -> None:
@@ -51,7 +51,7 @@ class Shown(Protocol):
         ...
 
     def close(self) -> None:
-        """Let the live view become the record; where questions wait, their buttons stay until it is called after."""
+        """Let the live view become the record; what a person can still click stays until it is called after."""
         ...
 
 
@@ -119,8 +119,8 @@ class UnwatchedRun(UnshownRun):
         return await page_found()
 
     def close(self) -> None:
-        """Show the record; a second time only if questions that waited have been decided since."""
-        if self._closed and (not self._waited or self.view.waits):
+        """Show the record; a second time only if it was held, by questions or a limit, and is not any more."""
+        if self._closed and (not self._waited or self.view.held):
             return
         from IPython.display import display, update_display
 
@@ -129,7 +129,7 @@ class UnwatchedRun(UnshownRun):
         self.view.finish()
         show = update_display if self._closed else display
         show(bundle(self.view), raw=True, display_id=self._display)  # type: ignore[no-untyped-call]
-        self._closed, self._waited = True, self.view.waits
+        self._closed, self._waited = True, self.view.held
 
 
 def _print_now(text: str) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
+from harness_nb.errors import UsageError
 from harness_nb.events import LimitMet
 from harness_nb.jupyter.defaults import defaults
 from harness_nb.jupyter.kept import Kept, where
-from harness_nb.ops.allowance import Allowance, Spent
+from harness_nb.ops.allowance import KINDS, Allowance, Spent, amount, whose
 from harness_nb.ops.budget import Budget
 from harness_nb.ops.history import History, KeptRun
 from harness_nb.ops.records import Record
@@ -29,38 +31,77 @@ class Purse:
     def budget(self, limits: Allowance | None, goes_on: KeptRun | None) -> Budget:
         """Make the budget of the next run, within the session's and the day's.
 
-        `limits` are the run's own, None for the usual ones. A limit that ended the run which now goes on is raised by as
-        much again, unless it has other `limits` now.
+        `limits` are the run's own, None for the usual ones. Those of a run that goes on are what they were, and the one
+        that ended it is raised by as much again; what its `limits` name now comes first.
         """
-        usual = Allowance(
-            seconds=defaults.seconds, tokens=defaults.tokens, dollars=_dollars(defaults.dollars)
-        )
-        own, met = limits or usual, goes_on.limit if goes_on is not None else None
-        if goes_on is not None and goes_on.reason == "budget" and met is not None:
-            if met.scope == "run":
-                own = limits or _raised(usual, met)
-            else:
-                self._raised[met.scope, met.what] = met
-        day = Budget("day", self._of("day", defaults.day_dollars), spent=_today(self._kept))
+        met = goes_on.limit if goes_on is not None else None
+        if goes_on is not None and goes_on.reason == "budget" and met is not None and met.scope != "run":
+            self._raised[met.scope, met.what] = met
+        day = Budget("day", Allowance(dollars=_dollars(defaults.day_dollars)), spent=_today(self._kept))
         records = [record for run in self._kept.history.runs.values() for record in run.charges]
-        session = Budget(
-            "session", self._of("session", defaults.session_dollars), day, spending(records).spent
-        )
-        return Budget("run", own, session, _before(goes_on) if goes_on is not None else None)
+        allowance = Allowance(dollars=_dollars(defaults.session_dollars))
+        session = Budget("session", allowance, day, spending(records).spent)
+        for raised in self._raised.values():
+            _raise(session, raised)
+        if goes_on is None:
+            return Budget("run", limits or _usual(), session)
+        own = _read(goes_on.limits) or _usual()
+        run = Budget("run", _with(own, limits), session, _before(goes_on))
+        if met is not None and met.scope == "run" and getattr(limits, met.what, None) is None:
+            _raise(run, met)
+        return run
 
-    def _of(self, scope: str, dollars: float | None) -> Allowance:
-        allowance = Allowance(dollars=_dollars(dollars))
-        for (raised, _), met in self._raised.items():
-            allowance = _raised(allowance, met) if raised == scope else allowance
-        return allowance
+
+def written(limits: Allowance | None) -> dict[str, str]:
+    """Write what a run may spend for its record; empty for the usual limits."""
+    if limits is None:
+        return {}
+    said = ((item, getattr(limits, item.name)) for item in fields(limits))
+    return {item.name: str(value) for item, value in said if value != item.default}
 
 
-def _raised(allowance: Allowance, met: LimitMet) -> Allowance:
+def _read(limits: Mapping[str, str]) -> Allowance | None:
+    """Read what `written` wrote; None where there is nothing, or nothing that can be read."""
+    types = {"turns": int, "seconds": float, "tokens": int, "dollars": Decimal, "children": int, "depth": int}
+    with suppress(ValueError, ArithmeticError, UsageError):
+        return Allowance(**{k: types[k](v) for k, v in limits.items() if k in types}) if limits else None
+    return None
+
+
+def _usual() -> Allowance:
+    return Allowance(seconds=defaults.seconds, tokens=defaults.tokens, dollars=_dollars(defaults.dollars))
+
+
+def _with(own: Allowance, limits: Allowance | None) -> Allowance:
+    """Put the limits that are named in the place of those that were."""
+    named = {kind: getattr(limits, kind, None) for kind in KINDS}
+    return replace(own, **{kind: limit for kind, limit in named.items() if limit is not None})
+
+
+def without(limits: Allowance, kind: str) -> Allowance:
+    """Leave out one of the limits."""
+    return Allowance(**{name: getattr(limits, name) for name in KINDS if name != kind})
+
+
+def _raise(budget: Budget, met: LimitMet) -> None:
     """Raise a limit to what it was when it was met and as much again; where there is none any more, it stays so."""
-    limit = getattr(allowance, met.what, None)
-    if limit is None:
-        return allowance
-    return replace(allowance, **{met.what: max(limit, type(limit)(met.limit + met.more))})
+    limit = limit_of(budget, met)
+    if limit is not None and (more := met.limit + met.more - limit) > 0:
+        budget.allow(replace(met, more=more))
+
+
+def limit_of(budget: Budget, met: LimitMet) -> Decimal | None:
+    """Return the limit that was met, as it is now; None where there is none."""
+    levels = (level for level in budget.levels if level.scope == met.scope)
+    level = next(levels, None)
+    limit = getattr(level.allowance, met.what, None) if level is not None else None
+    return None if limit is None else Decimal(str(limit))
+
+
+def raised(met: LimitMet, now: Decimal | None) -> str:
+    """Say in a sentence what became of a limit that a person let be raised."""
+    allowed = "there is none now" if now is None else f"you made it {amount(met.what, now)}"
+    return f"{whose(met.scope)} limit of {amount(met.what, met.limit)} was reached; {allowed}."
 
 
 def spending(records: Iterable[Record]) -> Spending:
@@ -75,13 +116,15 @@ def _before(run: KeptRun) -> Spent:
 
 def _today(kept: Kept) -> Spent:
     """Add up what all sessions in this place cost today; that is read only where there is a limit to it."""
-    place = where()
-    if defaults.day_dollars is None or not place:
+    if defaults.day_dollars is None:
         return Spent()
     day = datetime.now(UTC).date().isoformat()
+    if not kept.place:  # then this session is all that is known
+        own = (record for run in kept.history.runs.values() for record in run.charges)
+        return spending(record for record in own if record.at >= day).spent
     found: list[Record] = []
     try:
-        store = open_store(place)
+        store = open_store(where())
         for info in store.sessions():
             if info.changed >= day:
                 history = History(store.open(info.name, write=False).read())

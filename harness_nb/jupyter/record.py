@@ -84,7 +84,7 @@ def _forms(view: RunView) -> dict[str, str]:
 
 def as_html(view: RunView) -> str:
     """Draw the run as HTML that needs no style sheet and runs nothing."""
-    facts = (view.versions.words, visible(view.model), tokens(view.usage), view.context)
+    facts = (view.versions.words, visible(view.model), tokens(view.usage), view.bill.words, view.context)
     about = " · ".join(part for part in facts if part)
     inside = f"{_prompt(view.prompt)}{''.join(_drawn(view))}{_ending(view)}{versions_as_html(view.versions)}"
     return _framed(view.headline, about, inside)
@@ -108,7 +108,12 @@ def as_text(view: RunView) -> str:
                 lines.append(f"  {visible(segment.text)}")
             case DecisionCard():
                 lines.append(card_as_text(segment, view.at, rows, FOLDED))
-    lines += ["", view.ending, "", " · ".join(part for part in (tokens(view.usage), view.context) if part)]
+    lines += [
+        "",
+        view.ending,
+        "",
+        " · ".join(part for part in (tokens(view.usage), view.bill.words, view.context) if part),
+    ]
     lines += ["", *versions_as_lines(view.versions, lambda text: f"  {text}")]
     return _without_gaps(lines)
 

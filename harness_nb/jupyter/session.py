@@ -23,10 +23,11 @@ from harness_nb.jupyter.bridge import attentive, blocking, running_loop
 from harness_nb.jupyter.context import Context
 from harness_nb.jupyter.defaults import defaults
 from harness_nb.jupyter.kept import Kept, Restored
-from harness_nb.jupyter.purse import Purse
+from harness_nb.jupyter.purse import Purse, limit_of, raised, without, written
 from harness_nb.jupyter.result import RunResult
 from harness_nb.jupyter.shell import in_one_line, user_variables, watch_cells
-from harness_nb.jupyter.work import Ask, ModelOrName, Work
+from harness_nb.jupyter.words import visible
+from harness_nb.jupyter.work import TOO_LATE, Ask, ModelOrName, Terms, Work
 from harness_nb.messages import Decision, Transcript
 from harness_nb.ops.allowance import Allowance
 from harness_nb.ops.history import KeptRun
@@ -73,7 +74,10 @@ class Session:
         """Where the session's journal is, its branches, and what an earlier kernel left."""
         self.context = Context(self)
         self.last_error: BaseException | None = None
-        self._purse = Purse(self.kept)
+        self.purse = Purse(self.kept)
+        """What its runs may spend."""
+        self._told: set[str] = set()
+        """Models of which it was said that nothing limits what they cost."""
         self._made: dict[str, tuple[int, Model]] = {}
         self._one_at_a_time = threading.Lock()
         self._work: Work | None = None
@@ -168,7 +172,7 @@ class Session:
 
         Calls that had not begun are asked about as usual. One that was cut off runs again only if that does no harm, if
         its tool's own check finds that it had no effect, or if a person allows it. A limit that ended the run is raised
-        by as much again. Raises UsageError if there is nothing to go on with, or a tool that a call waits for is missing.
+        by as much again, unless `turns` or `limits` names it: what they don't name stays as it was. Raises UsageError if there is nothing to go on with, or a tool that a call waits for is missing.
         """
         with self._working(lambda: self._continued(restored, model, turns, limits, show=show)) as work:
             async with attentive():
@@ -321,7 +325,7 @@ class Session:
                 yield work
             finally:
                 work.shown.close()
-                self._suspended = work if work.waiting else None
+                self._suspended = work if work.held else None
         except BaseException as fault:
             in_one_line(fault, told=work is not None and work.told)
             self.last_error = fault
@@ -338,6 +342,7 @@ class Session:
         ask.message()  # what can't be sent must not change where the conversation is
         before, waits = self.transcript, bool(self.pending)
         self.transcript = transcript = self.kept.begin(ask.prompt, before, new=ask.new, fork=ask.fork)
+        self.kept.journal.origin = replace(self.kept.journal.origin, limits=written(ask.limits))
         work = self._shown(agent, transcript, ask, asker)
         work.shown.view.versions = self.kept.versions
         if permissions().loosens(self.mode or defaults.mode):
@@ -347,16 +352,31 @@ class Session:
         return work
 
     def _shown(self, agent: Agent, transcript: Transcript, ask: Ask, asker: AtTheCell) -> Work:
-        at = "%agent" if self.name == MAIN else f'%agent --session "{self.name}"'
-        budget = self._purse.budget(ask.limits, ask.goes_on)
-        journal = self.kept.journal
         work = Work(
-            agent, transcript, ask, asker, at=at, context=self.context, journal=journal, budget=budget
+            agent,
+            transcript,
+            ask,
+            asker,
+            at="%agent" if self.name == MAIN else f'%agent --session "{self.name}"',
+            context=self.context,
+            journal=self.kept.journal,
+            budget=self.purse.budget(ask.limits, ask.goes_on),
+            allow=lambda work: self._in_its_place(lambda: self._allowed(work)),
+            terms=self._terms(agent, ask),
         )
         for text in self.kept.notices:
             work.notice(text)
         self.kept.notices.clear()
+        if work.shown.view.bill.unlimited and work.model not in self._told:
+            self._told.add(work.model)
+            work.notice(UNLIMITED.format(visible(work.model)))
         return work
+
+    def _terms(self, agent: Agent, ask: Ask) -> Terms:
+        from harness_nb.recipes import paid
+
+        more = ask.goes_on.most if ask.goes_on is not None else 0
+        return Terms(paid(agent.model), more or agent.limits.turns)
 
     def _continued(
         self,
@@ -381,8 +401,33 @@ class Session:
             self._suspended = None
         work = self._shown(agent, self.transcript, ask, asker)
         take_up(work.run, left)
+        work.take_up(left)
         for text in restored.told:
             work.notice(text)
+        self._tell_raised(work, left)
+        return work
+
+    def _tell_raised(self, work: Work, left: KeptRun) -> None:
+        """Say, on record, what became of the limit that ended the run that goes on."""
+        if left.reason == "turns":
+            work.notice(f"Its limit of turns was reached; you made it {work.most_turns:,}.", kept=True)
+        elif left.reason == "budget" and left.limit is not None:
+            work.notice(raised(left.limit, limit_of(work.budget, left.limit)), kept=True)
+
+    def _allowed(self, work: Work) -> Work:
+        """Prepare the run that a limit ended to go on beyond it where it stands."""
+        left = self.kept.history.runs.get(work.run.id)
+        stands = work is self._suspended and work.run.transcript is self.transcript
+        if left is None or not stands or left.id != self.kept.history.head:
+            raise UsageError(TOO_LATE)
+        limits = work.ask.limits
+        if limits is not None and left.limit is not None:  # the one that was met is raised from where it was
+            limits = without(limits, left.limit.what)
+        ask = replace(work.ask, turns=None, limits=limits, goes_on=left)
+        asker = AtTheCell(defaults.patience, self._clicked)
+        work.go_beyond(self._agent(ask, asker), asker, ask, self.purse.budget(limits, left))
+        self._tell_raised(work, left)
+        self._suspended = None
         return work
 
     def _give_up(self) -> None:
@@ -407,7 +452,11 @@ class Session:
         return work
 
     def _clicked(self, question: Question, answer: Answer) -> str:
-        """Take the suspended run up again where it waits, its cell being over; return in a sentence why that can't be."""
+        """Take the suspended run up again where it waits; return in a sentence why that can't be."""
+        return self._in_its_place(lambda: self._taken_up(question, answer, show=None))
+
+    def _in_its_place(self, begin: Callable[[], Work]) -> str:
+        """Have a run go on by a click, its cell being over; return in a sentence why that can't be."""
         loop = running_loop()
         if loop is None or threading.current_thread() is not threading.main_thread():
             return (
@@ -415,7 +464,7 @@ class Session:
             )
         with ExitStack() as stack:
             try:
-                work = stack.enter_context(self._working(lambda: self._taken_up(question, answer, show=None)))
+                work = stack.enter_context(self._working(begin))
             except HarnessError as fault:
                 return str(fault)
             task = loop.create_task(_to_its_end(stack.pop_all(), work))
@@ -451,11 +500,17 @@ class Session:
             ),
             kit=self._tools(),
         )
-        most = next((one for one in (ask.turns, self.turns, defaults.turns) if one is not None), None)
-        limits = agent.limits if most is None else replace(agent.limits, turns=most)
-        if ask.goes_on is not None and ask.goes_on.turns >= limits.turns:
-            limits = replace(limits, turns=ask.goes_on.turns + limits.turns)
+        turns = self._turns(ask, agent.limits.turns)
+        if ask.goes_on is not None and ask.goes_on.turns >= turns:
+            turns += ask.goes_on.turns
+        limits = replace(agent.limits, turns=turns)
         return replace(agent, limits=limits, prepare=(self.context.prepare, *agent.prepare))
+
+    def _turns(self, ask: Ask, usual: int) -> int:
+        """Return the most turns of a run before a person allows more; a run that goes on has what it had."""
+        before = (ask.goes_on.most or None) if ask.goes_on is not None else None
+        chosen = (ask.turns, before, self.turns, defaults.turns)
+        return next((one for one in chosen if one is not None), usual)
 
     def _model(self, asked: ModelOrName | None) -> Model:
         chosen = asked or self.model or defaults.model
@@ -513,6 +568,11 @@ LOOSENED = (
 _BUSY = (
     "Session `{}` is at work on another prompt: wait for it, stop it, or use another session "
     "(%agent --session NAME). Nothing was sent."
+)
+
+UNLIMITED = (
+    "`{}` costs money, and nothing limits how much: `%agent --dollars 0.50` sets a limit for a run, "
+    "`%config AgentMagics.session_dollars = 5` for a session."
 )
 
 MISSING = "A call waits for {}, and there is no such tool now: run the cell that defines it, then %resume. Nothing was run."

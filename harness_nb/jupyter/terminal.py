@@ -121,7 +121,7 @@ class TerminalRun:
         self._end_text()
         if ending := self.view.ending:
             self._line(ending, RED if self.view.reason == "error" else PLAIN)
-        said = (self.view.headline, tokens(self.view.usage), self.view.context)
+        said = (self.view.headline, tokens(self.view.usage), self.view.bill.words, self.view.context)
         self._line(" · ".join(part for part in said if part), DIM)
 
     def _end_text(self) -> None:

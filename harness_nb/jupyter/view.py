@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Literal
 
 from harness_nb.agent import SUPERSEDED
@@ -21,11 +22,14 @@ from harness_nb.events import (
     ApprovalAsked,
     ApprovalDecided,
     CallDelta,
+    Charged,
     ContextMeasured,
     DecisionMade,
     Event,
     Fill,
+    LimitMet,
     MessageAdded,
+    ModelChosen,
     ModelSwitched,
     Notice,
     Progress,
@@ -44,6 +48,7 @@ from harness_nb.jupyter.asking import Asking
 from harness_nb.jupyter.decision_card import DecisionCard, Effect
 from harness_nb.jupyter.gauge import full
 from harness_nb.jupyter.history_versions import Versions
+from harness_nb.jupyter.money import Bill, Offer
 from harness_nb.jupyter.segments import Note, NoteKind, Segment, ToolUse, Words
 from harness_nb.jupyter.words import counted, one_line, took, visible, weight
 from harness_nb.messages import Decision, Message, Text, Thinking, ToolCall, ToolResult, Usage
@@ -75,6 +80,12 @@ class RunView:
         self.limit = 0
         """Most turns that the run may take."""
         self.usage = Usage()
+        self.bill = Bill()
+        """What it has cost."""
+        self.offer: Offer | None = None
+        """What a person may allow so that it goes on; None unless a limit ended it, and once something else followed."""
+        self.turns_more = 0
+        """Turns that going on would allow beyond `limit`; 0 for as many again."""
         self.fill: Fill | None = None
         """What fills the context window, as measured last; None before the first request."""
         self.effect_of: Callable[[Decision], Effect] = lambda _: Effect()
@@ -98,6 +109,10 @@ class RunView:
         self._open: Words | None = None
         self._calls: dict[str, tuple[int, ToolUse]] = {}
         self._altered: set[int] = set()
+        self._met: LimitMet | None = None
+        self._ends = 0
+        self._followed = False
+        self._chosen: ModelChosen | None = None
 
     @property
     def context(self) -> str:
@@ -115,6 +130,11 @@ class RunView:
     def waits(self) -> bool:
         """Whether the run has ended with questions that can still be decided."""
         return self.reason == "suspended" and any(use.state == "asking" for use in self._asked)
+
+    @property
+    def held(self) -> bool:
+        """Whether the run has ended and still hears a person: decisions, or that it may go on beyond a limit."""
+        return self.waits or self.offer is not None
 
     @property
     def _asked(self) -> list[ToolUse]:
@@ -153,6 +173,11 @@ class RunView:
                 )
             case "suspended" if self._asked:
                 return "The conversation went on in a later cell."
+            case "turns" | "budget" if self._followed:
+                return f"{detail} What it did so far stands. The conversation went on in a later cell."
+            case "turns" | "budget" if self.offer is not None:
+                said = self.offer.told(detail)
+                next_step = self.offer.commands(self.at)
             case "turns":
                 said, next_step = detail, "What was done stands, and the next prompt goes on from here."
             case _:
@@ -191,6 +216,10 @@ class RunView:
                 self._end(event)
             case RunStarted(model=model, limit=limit):
                 self._begin(model, limit)
+            case Charged():
+                self.bill.add(event)
+            case LimitMet():
+                self._met = event
             case TurnEnded(usage=usage):
                 self.usage += usage
                 return self._close(usage.reasoning)
@@ -224,6 +253,8 @@ class RunView:
         self.limit = limit
         self._started = self._clock() - self.elapsed  # that of a suspended run goes on, without the wait
         self.reason, self._ended = None, None
+        self._met = self.offer = self._chosen = None
+        self._followed = False
 
     def _say(self, kind: Literal["text", "thinking"], doing: str, piece: str) -> int:
         if self._open is None or self._open.kind != kind:
@@ -415,6 +446,10 @@ class RunView:
             case ModelSwitched(model, why):
                 self.model = model
                 return self._add("switch", f"Went on with {model} for this turn: {why}")
+            case ModelChosen(model, tier, why):
+                self.model = model
+                before, self._chosen = self._chosen, event
+                return self._add("switch", f"The {tier} tier, {model}: {why}") if event != before else None
             case _:
                 return None
 
@@ -446,7 +481,25 @@ class RunView:
         self.reason, self.detail = event.reason, event.detail
         self.turn, self.usage = event.turns, event.usage
         self._ended = self._clock()
+        self._ends += 1
         self.doing = HEADLINES[event.reason]
+        self.offer = self._offered(event)
+
+    def _offered(self, event: RunEnded) -> Offer | None:
+        """Say what going on would take, if a limit ended the run."""
+        met = self._met
+        if event.reason == "turns":
+            met = LimitMet(
+                "turns", "run", *map(Decimal, (self.limit, self.turn, self.turns_more or self.limit))
+            )
+        if met is None or event.reason not in {"budget", "turns"} or not self.continues:
+            return None
+        return Offer(f"limit-{self._ends}", met, event.waited)
+
+    def withdraw(self) -> None:
+        """Offer nothing any more: something else followed."""
+        self._followed = self._followed or self.offer is not None
+        self.offer = None
 
 
 def _after(seconds: float) -> str:

@@ -25,6 +25,7 @@ from IPython.display import display, update_display
 from harness_nb.events import Event, RunEnded
 from harness_nb.jupyter.bridge import running_loop
 from harness_nb.jupyter.feed import Feed, Json
+from harness_nb.jupyter.limit_card import LimitCard
 from harness_nb.jupyter.record import bundle, stand_in
 from harness_nb.jupyter.shell import answerable
 from harness_nb.jupyter.view import RunView
@@ -93,6 +94,7 @@ class LiveRun:
         self._below = ""
         """Where the buttons are while the record of a suspended run stands in the place of the view."""
         self._waits = False
+        self._card: LimitCard | None = None
         self._live = Live(model_id=self._display, start=self._whole() | {"id": self._display})
         self._live.on_msg(self._hear)
         display(self._drawing(), raw=True, display_id=self._display)  # type: ignore[no-untyped-call]
@@ -138,14 +140,14 @@ class LiveRun:
 
     def close(self) -> None:
         """Put the record in the place of the live view; buttons that wait go below it. Does nothing the second time."""
-        if self._closed or (self._waits and self.view.waits):
+        if self._closed or (self._waits and self.view.held):
             return
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self.view.finish()
         self._put(bundle(self.view), self._display)
-        if self.view.waits:
+        if self.view.held:
             self._wait()
             return
         self._closed = True
@@ -156,6 +158,10 @@ class LiveRun:
     def _wait(self) -> None:
         self._send()
         self._waits, self._loop, self._below = True, self._home, uuid.uuid4().hex
+        if self.view.offer is not None:
+            self._card = LimitCard(self.view.offer, self._below)
+            self._card.on_msg(self._hear)
+            return
         buttons = self._drawing() | {"text/html": "", "text/plain": ""}  # the record above has the words
         display(buttons, raw=True, display_id=self._below)  # type: ignore[no-untyped-call]
 
@@ -167,6 +173,9 @@ class LiveRun:
         self._put(self._drawing(), self._display)
 
     def _remove_buttons(self) -> None:
+        if self._card is not None:
+            self._card.close()
+            self._card = None
         if self._below:
             self._put({"text/plain": ""}, self._below)
             self._below = ""
@@ -219,6 +228,11 @@ class LiveRun:
         match content.get("ask"):
             case "whole":
                 self._live.send(self._whole())
+            case "mounted" if self._card is not None:
+                self._card.mounted()
+            case "decide" if self._card is not None:
+                if fault := self._decide(content):
+                    self._card.refused(fault)
             case "decide":
                 if fault := self._decide(content):
                     self._live.send({"refused": content.get("question"), "why": fault})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -14,6 +14,7 @@ from harness_nb.errors import UsageError
 from harness_nb.events import (
     ApprovalAsked,
     ApprovalDecided,
+    Charged,
     Event,
     Listener,
     Notice,
@@ -33,9 +34,11 @@ from harness_nb.jupyter.result import RunResult
 from harness_nb.jupyter.segments import ToolUse
 from harness_nb.jupyter.shell import running_shell, user_variables
 from harness_nb.jupyter.variables import described
+from harness_nb.jupyter.view import RunView
 from harness_nb.messages import Decision, Message, Text, Transcript
 from harness_nb.ops.allowance import Allowance
 from harness_nb.ops.budget import Budget
+from harness_nb.ops.spending import charges
 from harness_nb.safety.questions import Answer, Question
 from harness_nb.seams import Model, Request, Run
 
@@ -77,6 +80,17 @@ class Ask:
         return Message("user", (Text(self.prompt), *told))
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What is said of a run's limits: whether its model may cost money, and how many turns going on would allow."""
+
+    paid: bool = False
+    turns: int = 0
+
+
+TOO_LATE = "This run doesn't wait to go on any more. Nothing was run."
+
+
 class Work:
     """One run of a session: shown, stopped, and taken up again if it was suspended."""
 
@@ -91,17 +105,23 @@ class Work:
         context: Context,
         journal: Listener,
         budget: Budget,
+        allow: Callable[[Work], str],
+        terms: Terms,
     ) -> None:
         """Show the run, which has not begun; `at` is how its session is spoken to, `context` that session's.
 
-        `journal` hears each event before it is shown; `budget` is what the run may spend.
+        `journal` hears each event before it is shown; `budget` is what the run may spend, `terms` what is said of that.
+        `allow` has it go on beyond the limit that ended it; it returns in a sentence why it can't.
         """
         self.ask = ask
+        self._allow = allow
+        self._terms = terms
         self.asker = asker
         self.hear = fan_out(journal, self._shown_and_joined)
         """Keeps an event, and shows it."""
         self.run = Run(transcript, self.hear)
-        self.budget = self.run.state[Budget] = budget
+        self.budget: Budget = budget
+        self.run.state[Budget] = budget
         self.due: list[Decision] = []
         """Decisions of the person that join the record when the reply on its way is complete."""
         self._context = context
@@ -109,7 +129,7 @@ class Work:
         self._message = ask.message()
         self._at = at
         self._agent = agent
-        self._notices: list[str] = []
+        self._notices: list[tuple[str, Listener | None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._since = 0.0
         self.shown = self._show(show=ask.show)
@@ -126,11 +146,18 @@ class Work:
         )
         shown.view.at = self._at
         shown.view.effect_of = self._effect
+        self._agree(shown.view)
         return shown
 
-    def notice(self, text: str) -> None:
-        """Have this said once the run has begun."""
-        self._notices.append(text)
+    def _agree(self, view: RunView) -> None:
+        """Have the view know what may be spent."""
+        view.turns_more = self._terms.turns
+        view.bill.limited = self.budget.limits_dollars
+        view.bill.unlimited = self._terms.paid and not self.budget.limits_dollars
+
+    def notice(self, text: str, *, kept: bool = False) -> None:
+        """Have this said once the run has begun; with `kept`, its record says so too."""
+        self._notices.append((text, self.hear if kept else None))
 
     def _shown_and_joined(self, event: Event) -> None:
         """Show an event, and let what a person decided join the record where no request is on its way."""
@@ -144,9 +171,9 @@ class Work:
         self.shown.listener(event)
         match event:
             case RunStarted():
-                for text in self._notices:
-                    self.shown.listener(Notice(text))
-                self._notices.clear()
+                notices, self._notices = self._notices, []
+                for text, hear in notices:
+                    (hear or self.shown.listener)(Notice(text))
             case TurnEnded():
                 self._join()
             case _:
@@ -178,6 +205,9 @@ class Work:
     def _clicked(self, click: dict[str, object]) -> str:
         if click.get("ask") == "context":
             return self._context.clicked(click)
+        if click.get("answer") == "more":
+            offer = self.shown.view.offer
+            return self._allow(self) if offer is not None and offer.id == click.get("question") else TOO_LATE
         return self.asker.clicked(click)
 
     async def outcome(self) -> Outcome:
@@ -205,6 +235,39 @@ class Work:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self.run.stop)
 
+    @property
+    def model(self) -> str:
+        """The name of the model that is asked."""
+        return self._agent.model.name
+
+    @property
+    def most_turns(self) -> int:
+        """How many turns it may take now."""
+        return self._agent.limits.turns
+
+    def take_up(self, left: KeptRun) -> None:
+        """Have the view begin with what a run that goes on took so far."""
+        view = self.shown.view
+        view.usage = left.usage
+        for charge in charges(left.charges):
+            view.bill.add(Charged(charge.model, charge.usage, charge.cost))
+
+    # -- once a limit has ended it
+
+    @property
+    def held(self) -> bool:
+        """Whether it has ended and still hears a person."""
+        return bool(self.waiting) or self.shown.view.offer is not None
+
+    def go_beyond(self, agent: Agent, asker: AtTheCell, ask: Ask, budget: Budget) -> None:
+        """Have it go on where it stands, with another budget."""
+        self._agent, self._message, self.asker, self.ask = agent, None, asker, ask
+        self.budget = budget
+        self.run.state[Budget] = budget
+        self._agree(self.shown.view)
+        self.shown.go_on(self.stop, self._clicked)
+        asker.attend(self.shown, agent.tools)
+
     # -- once it is suspended
 
     @property
@@ -227,11 +290,12 @@ class Work:
         return patience is not None and time.monotonic() - self._since > patience
 
     def leave(self, **decided: Answer) -> None:
-        """Show where it waited that what was asked is decided: for each question's id its answer, else as `moved`."""
+        """Show where it waited that it doesn't any more: for each question's id its answer, else as `moved`."""
         for use in [use for use in self.shown.view.segments if isinstance(use, ToolUse)]:
             if use.state == "asking" and use.asking is not None:
                 answer = decided.get(use.asking.asked.id) or Answer(False, "", "moved")
                 self.shown.listener(_told(use.asking.asked, answer))
+        self.shown.view.withdraw()
         self.shown.close()
 
     def go_on(
