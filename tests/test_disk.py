@@ -1,7 +1,6 @@
 """Full disks, closed doors and things in the way: what a session in files does where it can't be kept."""
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -205,7 +204,7 @@ def test_a_file_where_a_folder_should_be_is_named(tmp_path, way):
         lambda: store.open("main", write=False),
         lambda: store.delete("main"),
     ):
-        with pytest.raises(StoreError, match=re.escape(f"{tmp_path / 'here'}` is a file") + "|No session"):
+        with pytest.raises(StoreError, match=r"here` is a file|No session"):
             work()
     with pytest.raises(StoreError, match="is a file, and sessions need a folder there"):
         store.open("main")
