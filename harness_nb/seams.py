@@ -209,6 +209,10 @@ class Run:
             if not self._asking:
                 self.waited += time.monotonic() - self._asking_since
 
+    def waited_so_far(self) -> float:
+        """Return `waited`, with what is not over yet."""
+        return self.waited + (time.monotonic() - self._asking_since if self._asking else 0.0)
+
     @contextmanager
     def overheard(self, listener: Listener) -> Iterator[None]:
         """Tell `listener` every event too while this lasts: how a layer hears what the model streams."""

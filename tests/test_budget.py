@@ -1,5 +1,6 @@
 """Limits inside limits: what is held, spent, refused, raised and told."""
 
+import asyncio
 import copy
 import threading
 from decimal import Decimal
@@ -130,6 +131,21 @@ def test_time_is_counted_while_a_run_is_at_work_and_not_while_it_waits_for_peopl
         found = met(budget)
     assert (found.what, found.spent) == ("seconds", 10)
     assert budget.spent.seconds == session.spent.seconds == 10
+
+
+async def test_a_wait_for_people_that_is_not_over_is_not_counted_either():
+    run, budget = Run(), Budget("run", Allowance(seconds=0.3))
+    with budget.timed(run), run.for_people():
+        await asyncio.sleep(0.4)
+        budget.reserve(1, FREE).release()  # e.g. another tool's, meanwhile
+    assert budget.spent.seconds < 0.3
+
+
+def test_a_count_that_can_not_be_is_still_a_limit_met():
+    budget = Budget("run", Allowance(tokens=10, dollars=Decimal(1)))
+    budget.reserve(1, FREE).settle(Usage(10**40, 10**40), Decimal(10**12))
+    budget.allow(met(budget))
+    assert met(budget).what == "dollars"
 
 
 def test_a_childs_time_is_its_parents_too_and_counts_once():

@@ -253,6 +253,14 @@ def test_a_child_of_a_child_is_refused_to_the_model():
         spawned(spawned(run, "a"), "b")
 
 
+def test_agents_are_few_also_where_nobody_set_a_budget():
+    run = Run()
+    for number in range(8):
+        spawned(run, f"a{number}")
+    with pytest.raises(ToolError, match="may start 8 agents"):
+        spawned(run, "one more")
+
+
 async def test_time_that_a_child_waits_for_people_is_its_parents_too():
     run = Run()
     child, other = spawned(run, "a"), spawned(run, "b")

@@ -98,7 +98,7 @@ class Clock:
         self.counted = self._reading()
 
     def _reading(self) -> float:
-        return self.now() - self.run.waited
+        return self.now() - self.run.waited_so_far()
 
     def more(self) -> float:
         """Return the seconds since it was last asked."""
@@ -137,7 +137,11 @@ class Level:
             beyond = spent + held + more - limit
             over = beyond > 0 or (kind == "seconds" and beyond == 0)
             if over and getattr(self.allowance, kind) is not None:
-                lacking = beyond.quantize(CENT if kind == "dollars" else Decimal(1), ROUND_UP)
+                lacking = (
+                    beyond.quantize(CENT, ROUND_UP)
+                    if kind == "dollars"
+                    else beyond.to_integral_value(ROUND_UP)
+                )
                 met = LimitMet(kind, self.scope, limit, spent, max(first, lacking))
                 raise LimitError(met, sentence(met, held))
 
@@ -178,11 +182,8 @@ def amount(kind: str, value: Decimal) -> str:
     """Write an amount of turns, seconds, tokens or dollars as a person would: `$0.50`, `12,000 tokens`, `900 s`."""
     if kind == "dollars":
         return money(value)
-    return (
-        f"{value:,.0f} s"
-        if kind == "seconds"
-        else f"{value:,.0f} {kind.removesuffix('s' if value == 1 else '')}"
-    )
+    unit = "s" if kind == "seconds" else kind.removesuffix("s" if value == 1 else "")
+    return f"{value:,.0f} {unit}"
 
 
 def money(value: Decimal) -> str:

@@ -121,9 +121,12 @@ def spawned(run: Run, name: str, allowance: Allowance | None = None, listener: L
     """Make the run of an agent that works for this run: it shares what is left of its budget, within limits of its own.
 
     What it is charged for and its tokens are counted to `run` too, each once, and its limits that come near are told
-    there. `listener` hears all of its events. Raises ToolError where there may be no more agents, or none so deep.
+    there. `listener` hears all of its events. A run without a budget gets one, so that the number of agents is
+    limited. Raises ToolError where there may be no more of them, or none so deep.
     """
     budget = budget_of_run(run)
+    if budget is None:
+        budget = run.state[Budget] = Budget("run")
 
     def hear(event: Event) -> None:
         if isinstance(event, Charged):
@@ -132,8 +135,7 @@ def spawned(run: Run, name: str, allowance: Allowance | None = None, listener: L
             run.emit(event)
 
     child = _Child(run, fan_out(hear, listener) if listener is not None else hear)
-    if budget is not None:
-        child.state[Budget] = budget.child(name, allowance)
+    child.state[Budget] = budget.child(name, allowance)
     return child
 
 
