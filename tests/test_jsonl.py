@@ -94,6 +94,13 @@ def test_nothing_is_left_beside_a_session_that_was_closed(store, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["main.jsonl"]
 
 
+def test_half_a_line_is_no_record_in_the_list(store, file):
+    written(store, "a")
+    file.write_bytes(file.read_bytes() + b'{"seq": 3, "a')
+    (info,) = store.sessions()
+    assert (info.records, info.size) == (2, file.stat().st_size)
+
+
 def test_files_of_other_kinds_are_no_sessions(store, tmp_path):
     written(store, "a")
     (tmp_path / "notes.txt").write_text("x")

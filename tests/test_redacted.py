@@ -46,6 +46,10 @@ def test_a_secret_goes_wherever_it_stands(secret):
     assert data["a"] == secret
 
 
+def test_keys_that_json_makes_strings_of_are_no_hindrance():
+    assert json.loads(kept({"a": {1: LOOKS, None: "b"}})) == {"a": {"1": "[key]", "null": "b"}}
+
+
 def test_a_setting_made_changed_or_gone_later_counts_at_once():
     assert "opensesame" in kept({"a": "opensesame"})
     os.environ["TEST_PASSWORD"] = "opensesame"

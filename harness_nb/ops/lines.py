@@ -11,6 +11,7 @@ import codecs
 import json
 import re
 from dataclasses import dataclass
+from typing import cast
 
 from harness_nb.ops.records import Record
 from harness_nb.ops.redacted import Redaction
@@ -53,7 +54,9 @@ def data_text(record: Record, redaction: Redaction) -> str:
     """Write a record's data as JSON text, without secrets. Raises StoreError for what can't be written."""
     try:
         text = json_text(record.data)
-        return json_text(redaction(record.data)) if redaction.may_change(text) else text
+        if not redaction.may_change(text):
+            return text
+        return json_text(redaction(cast("dict[str, object]", parsed(text))))
     except (TypeError, ValueError, RecursionError) as fault:
         raise StoreError(
             f"A record of kind `{record.kind}` can't be kept, it is no JSON data: {fault}."
@@ -108,8 +111,8 @@ def _read(raw: bytes, *, last: bool) -> Record | str:
 
 def _record(data: object) -> Record | None:
     match data:
-        case {"kind": str(kind), "data": dict(inner)}:
-            run, at, seq = data.get("run", ""), data.get("at", ""), data.get("seq", 0)
+        case {"kind": str(kind), "data": dict(inner), **rest}:
+            run, at, seq = rest.get("run", ""), rest.get("at", ""), rest.get("seq", 0)
             if isinstance(run, str) and isinstance(at, str) and type(seq) is int:
                 return Record(kind, inner, run, at, seq)
     return None
