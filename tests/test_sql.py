@@ -219,15 +219,18 @@ def losing_answers(cluster):
                         if not (data := end.recv(65_536)):
                             return
                         other[end].sendall(data)
-                        if lose.is_set() and end is self.request and b"COMMIT" in data:
+                        if lose.is_set() and end is self.request and b"COMMIT\0" in data:
                             lose.clear()
                             upstream.recv(65_536)
                             return
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Carrier) as carriers:
+        carriers.daemon_threads = True
         threading.Thread(target=carriers.serve_forever, daemon=True).start()
-        yield cluster.url.replace(str(cluster.port), str(carriers.server_address[1])), lose
-        carriers.shutdown()
+        try:
+            yield cluster.url.replace(str(cluster.port), str(carriers.server_address[1])), lose
+        finally:
+            carriers.shutdown()
 
 
 def test_a_record_whose_commit_was_not_answered_is_not_kept_twice(server):
