@@ -117,6 +117,8 @@ def test_a_process_that_was_forked_off_writes_nothing_and_keeps_nobody_out(tmp_p
         fault, child = asked(process, "fork").split()
         try:
             assert fault == "BusyError"
+            with pytest.raises(BusyError):
+                JsonlStore(tmp_path).open("main")
             process.kill()
             process.wait()
             log = JsonlStore(tmp_path).open("main")
