@@ -170,7 +170,11 @@ class Agent:
         request = Request(self.instructions, run.transcript.live(), self.tools.specs)
         for step in self.prepare:
             request = await settled(step(request, run))
-        reply = await self.model(request, run)
+        try:
+            reply = await self.model(request, run)
+        except RunStop as stop:
+            run.turn -= stop.reason == "budget"  # it was not asked
+            raise
         _heed_stop()
         reply = replace(reply, message=run.transcript.distinct(reply.message))
         run.usage += reply.usage

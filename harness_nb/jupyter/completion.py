@@ -1,4 +1,4 @@
-"""Tab after `%agent`, `%context` and `%history`: options and commands, and the models, sessions, variables, calls and numbers that they take."""
+"""Tab after `%agent`, `%context`, `%cost` and `%history`: options and commands, and the models, sessions, variables, calls and numbers that they take."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMa
 
 from harness_nb.jupyter.asking import ticket
 from harness_nb.jupyter.context_commands import COMMANDS as CONTEXT_COMMANDS
+from harness_nb.jupyter.cost_commands import COMMANDS as COST_COMMANDS
 from harness_nb.jupyter.history_commands import COMMANDS as HISTORY_COMMANDS
 from harness_nb.jupyter.history_tree import Tree
 from harness_nb.jupyter.options import COMMANDS, DECISIONS, OPTIONS
 from harness_nb.jupyter.session import MAIN, session, session_names
 from harness_nb.jupyter.shell import user_variables
 
-COMMANDS_LINE = re.compile(r"\s*(?:[^%]*=\s*)?%(?P<magic>context|history)\s+(?P<text>.*)", re.DOTALL)
+COMMANDS_LINE = re.compile(r"\s*(?:[^%]*=\s*)?%(?P<magic>context|cost|history)\s+(?P<text>.*)", re.DOTALL)
 LINE = re.compile(r"\s*(?:[^%]*=\s*)?%%?agent\s+(?P<text>.*)", re.DOTALL)
+STEPS = {"context": CONTEXT_COMMANDS, "cost": COST_COMMANDS, "history": HISTORY_COMMANDS}
 
 
 @context_matcher()  # type: ignore[untyped-decorator]
@@ -28,7 +30,7 @@ def agent_matcher(context: CompletionContext) -> SimpleMatcherResult:
 
 @context_matcher()  # type: ignore[untyped-decorator]
 def commands_matcher(context: CompletionContext) -> SimpleMatcherResult:
-    """Complete the commands of `%context` and `%history`, and the numbers that they take."""
+    """Complete the commands of `%context`, `%cost` and `%history`, and the numbers that they take."""
     found = COMMANDS_LINE.fullmatch(context.text_until_cursor)
     return _matches(context, *(_steps(found["magic"], found["text"]) if found else ("", ())))
 
@@ -73,7 +75,7 @@ def _choices(text: str) -> tuple[str, Iterable[str]]:
 
 
 def _steps(magic: str, text: str) -> tuple[str, Iterable[str]]:
-    """Do the same for `%context` and `%history`."""
+    """Do the same for the other magics."""
     before = text.split()
     fragment = "" if not before or text[-1].isspace() else before.pop()
     named = MAIN
@@ -83,7 +85,9 @@ def _steps(magic: str, text: str) -> tuple[str, Iterable[str]]:
         named, before = before[1], before[2:]
     match before:
         case []:
-            return fragment, ["--session", *(CONTEXT_COMMANDS if magic == "context" else HISTORY_COMMANDS)]
+            return fragment, ["--session", *STEPS[magic]]
+        case _ if magic == "cost":
+            return fragment, ["--plot"] if len(before) == 1 and before[0] not in {"help", "--plot"} else ()
         case ["use"] if magic == "history":
             return fragment, _numbers(_branches(named))
         case _ if magic == "history":

@@ -63,7 +63,7 @@ class Extension:
         shell.configurables.remove(self._magics)  # type: ignore[arg-type]
         shell.magics_manager.registry.pop(type(self._magics).__name__, None)
         for magics in shell.magics_manager.magics.values():
-            for name in ("agent", "context", "resume"):
+            for name in ("agent", "context", "cost", "resume"):
                 magics.pop(name, None)
         lines = shell.magics_manager.magics["line"]
         if getattr(lines.get("history"), "__self__", None) is self._magics:

@@ -1,4 +1,4 @@
-"""`%agent`, `%%agent`, `%context`, `%history` and `%resume`: read what is asked, and hand it to the session."""
+"""`%agent`, `%%agent`, `%context`, `%cost`, `%history` and `%resume`: read what is asked, and hand it to the session."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from traitlets import Any, Bool, Enum, Float, Int, List, Unicode, default, obser
 
 from harness_nb.jupyter.bridge import blocking
 from harness_nb.jupyter.context_commands import context_answered, context_done, context_read, context_usage
+from harness_nb.jupyter.cost_commands import cost_done, cost_read, cost_usage
 from harness_nb.jupyter.decisions import decided
 from harness_nb.jupyter.defaults import defaults
 from harness_nb.jupyter.history_commands import Wanted, history_done, history_read, history_usage
@@ -150,6 +151,12 @@ class AgentMagics(Magics):
 
     @no_var_expand
     @line_magic
+    def cost(self, line: str) -> None:
+        """Show what a session has cost."""
+        cost_done(cost_read(line))
+
+    @no_var_expand
+    @line_magic
     def context(self, line: str) -> None:
         """See or change the context where one can't await."""
         wanted = context_read(line)
@@ -180,6 +187,7 @@ class AgentMagics(Magics):
 
 AgentMagics.agent.__doc__ = usage()
 AgentMagics.context.__doc__ = context_usage()
+AgentMagics.cost.__doc__ = cost_usage()
 AgentMagics.history.__doc__ = history_usage()
 AgentMagics.resume.__doc__ = RESUME
 

@@ -27,6 +27,8 @@ class Purse:
         """Start with what is configured; what was spent is read from what is kept of the session."""
         self._kept = kept
         self._raised: dict[tuple[str, str], LimitMet] = {}
+        self.last: Budget | None = None
+        """The budget of the last run of this kernel."""
 
     def budget(self, limits: Allowance | None, goes_on: KeptRun | None) -> Budget:
         """Make the budget of the next run, within the session's and the day's.

@@ -367,6 +367,7 @@ class Session:
         for text in self.kept.notices:
             work.notice(text)
         self.kept.notices.clear()
+        self.purse.last = work.budget
         if work.shown.view.bill.unlimited and work.model not in self._told:
             self._told.add(work.model)
             work.notice(UNLIMITED.format(visible(work.model)))
@@ -426,6 +427,7 @@ class Session:
         ask = replace(work.ask, turns=None, limits=limits, goes_on=left)
         asker = AtTheCell(defaults.patience, self._clicked)
         work.go_beyond(self._agent(ask, asker), asker, ask, self.purse.budget(limits, left))
+        self.purse.last = work.budget
         self._tell_raised(work, left)
         self._suspended = None
         return work
@@ -571,7 +573,7 @@ _BUSY = (
 )
 
 UNLIMITED = (
-    "`{}` costs money, and nothing limits how much: `%agent --dollars 0.50` sets a limit for a run, "
+    "Nothing limits what `{}` may cost: `%agent --dollars 0.50` sets a limit for a run, "
     "`%config AgentMagics.session_dollars = 5` for a session."
 )
 

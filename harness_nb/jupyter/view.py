@@ -145,7 +145,13 @@ class RunView:
         """The whole run in a few words: `done in 2 turns, 6.2 s`; while it runs, what it is doing."""
         if self.reason is None:
             return self.doing
-        turns = f" in {counted(self.turn, 'turn')}" if self.reason == "done" else f" in turn {self.turn}"
+        match self.reason:
+            case "done":
+                turns = f" in {counted(self.turn, 'turn')}"
+            case "budget":
+                turns = f" after {counted(self.turn, 'turn')}"
+            case _:
+                turns = f" in turn {self.turn}"
         return f"{HEADLINES[self.reason]}{turns if self.turn else ''}, {took(self.elapsed)}"
 
     @property
