@@ -11,7 +11,7 @@ from harness_nb import call, say, scripted, tool
 from harness_nb.agent import Agent
 from harness_nb.encoding import encode
 from harness_nb.errors import ProviderError
-from harness_nb.events import TurnStarted, fan_out
+from harness_nb.events import ApprovalAsked, ApprovalDecided, MessageAdded, TurnStarted, fan_out
 from harness_nb.jupyter.record import as_html, as_text
 from harness_nb.jupyter.told import replayed, view_of
 from harness_nb.jupyter.view import RunView
@@ -87,10 +87,13 @@ def test_how_long_the_model_thought_is_not_on_record_so_it_is_not_said(store):
     assert "Thinking · 6 characters<" in as_html(head(history, records))
 
 
-def test_attempts_that_failed_are_told(store):
-    agent = Agent(layered(Chaos(scripted("Fine."), ["overloaded"]), retrying(sleep=no_wait)), Toolbox([look]))
-    live, history, records = lived(store, agent=agent)
-    assert "Attempt 1 of " in as_text(live)
+@pytest.mark.parametrize(
+    ("fault", "told"), [("overloaded", "Attempt 1 of "), ("cut_stream", "Asked the model again")]
+)
+def test_attempts_that_failed_are_told(store, fault, told):
+    model = layered(Chaos(scripted("Fine, and more than a piece."), [fault]), retrying(sleep=no_wait))
+    live, history, records = lived(store, agent=Agent(model))
+    assert told in as_text(live)
     assert as_text(head(history, records)) == as_text(live)
 
 
@@ -99,7 +102,7 @@ def asked_about(store, *answers):
     office = Office(say(call("write", at="x"), call("look", at="y")), "Done.")
     view, journal = RunView("Go"), Journal(store.open("main"))
     journal.origin = Origin("Go")
-    office.run = Run(listener=fan_out(journal, view.take))
+    office.run = Run(listener=fan_out(journal, view.take, office.events.append))
 
     async def all_of_it():
         await office.go("Go")
@@ -109,7 +112,16 @@ def asked_about(store, *answers):
     asyncio.run(all_of_it())
     journal.close()
     records = store.open("main", write=False).read()
+    kinds = ApprovalAsked, ApprovalDecided, MessageAdded
+    again, heard = (
+        [e for e in events if isinstance(e, kinds)] for events in (told_again(records), office.events)
+    )
+    assert again == heard
     return view, History(records), records
+
+
+def told_again(records):
+    return [event for _, event in replayed(records)]
 
 
 @pytest.mark.parametrize("answers", [[], [yes], [no], [other]])
@@ -200,7 +212,7 @@ def test_times_come_from_the_records_and_waiting_for_a_person_is_not_the_tools_t
 
 def test_what_a_person_was_shown_is_told_where_it_is_on_record():
     records = used()
-    records[4].data["preview"] = {"kind": "diff", "text": "-old\n+new"}
+    records[4].data["preview"] = {"kind": "diff", "text": "-old\n+new"}  # as journal.py writes it
     assert "+new" in as_html(told(records))
 
 
@@ -300,7 +312,7 @@ def test_turns_start_where_they_did(store):
     agent = Agent(scripted(*turns), Toolbox([look]))
     asyncio.run(agent.run("Why?", Run(listener=fan_out(journal, heard.append))))
     records = store.open("main", write=False).read()
-    told = [event for _, event in replayed(records)]
+    told = told_again(records)
     pieces = {"TextDelta", "CallDelta", "ContextMeasured"}
     ours, theirs = ([e for e in events if type(e).__name__ not in pieces] for events in (told, heard))
     assert [type(e) for e in ours] == [type(e) for e in theirs]

@@ -10,7 +10,7 @@ followed, so that it comes just before what took its place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -117,21 +117,27 @@ class Session:
         return self.head is not None and self.head.reason is None and self.open_run != CUT_OFF
 
     def view(self, step: Step) -> RunView:
-        """Return a run as it was seen; only the one at the head can be gone on from."""
-        last = step.run is self.head
-        view = view_of(
-            step.run, self._by_run.get(step.run.id, ()), self.history, at_work=last and self.unfinished
-        )
-        view.continues = last
-        return view
+        """Return a run as it was seen; the same one each time. Only the one at the head can be gone on from."""
+        run = step.run
+        if run.id not in self._views:
+            last = run is self.head
+            records = self._by_run.get(run.id, ())
+            view = view_of(run, records, self.history, at_work=last and self.unfinished)
+            view.continues = last
+            self._views[run.id] = view
+        return self._views[run.id]
 
     def headline(self, step: Step) -> str:
         """Say how a run ended, in a few words."""
         return self.open_run if step.run is self.head and self.unfinished else self.view(step).headline
 
     @cached_property
-    def _by_run(self) -> dict[str, Sequence[Record]]:
-        return dict(by_run(self.records))
+    def _views(self) -> dict[str, RunView]:
+        return {}
+
+    @cached_property
+    def _by_run(self) -> Mapping[str, Sequence[Record]]:
+        return by_run(self.records)
 
 
 def label(run: KeptRun) -> str:

@@ -16,10 +16,11 @@ from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
 from decimal import Decimal
+from functools import cache
 from typing import Any, cast
 
 from harness_nb.agent import STOPPED_TEXT
-from harness_nb.context.count import counter
+from harness_nb.context.count import Counter, counter
 from harness_nb.context.fates import fates
 from harness_nb.encoding import encode
 from harness_nb.events import (
@@ -99,6 +100,7 @@ def view_of(
     view = (RunView if at_work or run.reason is not None else _CutOff)(run.prompt, clock=lambda: now)
     now = 0.0
     view.effect_of = _effects(run, history)
+    view.turns_more = run.most
     for now, event in replayed(own):  # noqa: B007 - the view's clock reads it
         index = view.take(event)
         if isinstance(event, ThinkingDelta) and index is not None:
@@ -107,6 +109,8 @@ def view_of(
         view.take(RunEnded("incomplete", WHY_CUT_OFF, run.turns, run.usage))
     if run.reason == "suspended" and run.children:
         _give_up(view)
+    if run.children or (history is not None and history.head != run.id):
+        view.withdraw()
     return view
 
 
@@ -306,9 +310,15 @@ def _effects(run: KeptRun, history: History | None) -> Callable[[Decision], Effe
         place = next(
             (n for n, e in enumerate(entries) if isinstance(e, Decision) and e.id == decision.id), None
         )
-        return Effect(tuple(fates(Transcript(entries[:place]), decision, counter(run.model))))
+        return Effect(tuple(fates(Transcript(entries[:place]), decision, _counter(run.model))))
 
     return effect
+
+
+@cache
+def _counter(model: str) -> Counter:
+    """Keep one for each model: it remembers what it has counted."""
+    return counter(model)
 
 
 def _give_up(view: RunView) -> None:

@@ -36,6 +36,7 @@ from harness_nb.events import (
     ToolFinished,
     ToolStarted,
     TurnEnded,
+    TurnRestarted,
 )
 from harness_nb.messages import Decision, Entry, Message, ToolResult
 from harness_nb.ops.history import RECORDED, History
@@ -45,6 +46,7 @@ from harness_nb.ops.store import Log
 PLAIN: dict[type[Event], str] = {
     TurnEnded: "turn_ended",
     Charged: "charge",
+    TurnRestarted: "restarted",
     RetryWaiting: "retry",
     ModelSwitched: "switched",
     ModelChosen: "chosen",

@@ -8,7 +8,7 @@
     tool_finished   call, result, seconds                               the one answer to a call, as the model gets it
     approval_asked, approval_decided                                    a question to a person, and what became of it
     charge          model, usage, cost, agent, purpose                  one request that was paid for
-    retry, switched, chosen, limit, notice                              why things went another way than usual
+    restarted, retry, switched, chosen, limit, notice                   why things went another way than usual
     turn_ended      turn, usage, stop                                   the model's reply is complete
     run_ended       reason, detail, turns, seconds, waited              a run without one was cut off
     resumed         model                                               it goes on after all
