@@ -38,13 +38,13 @@ class Extension:
         self._transformers = transformers(self._may_await)
         self._cells_running = 0
         watch_cells()  # for the sessions too, so it stays when the rest is taken away
-        # IPython has a magic of this name, which its `%hist` is another name for.
-        lines = shell.magics_manager.magics["line"]
+        # IPython has a magic of this name, which its `%hist` is another name for; to find it is to load it.
+        before, lines = shell.find_line_magic("history"), shell.magics_manager.magics["line"]
         self._before = {name: lines[name] for name in ("history", "hist") if name in lines}
-        self._magics.ipythons_history = lines.get("history")
+        self._magics.ipythons_history = before
         shell.register_magics(self._magics)
-        if "hist" in lines:
-            lines["hist"] = self._magics.ipythons_history
+        if "hist" in lines and before is not None:
+            lines["hist"] = before
         # First, so that prompts are out of IPython's reach before it strips, dedents or expands anything.
         shell.input_transformers_cleanup[:0] = self._transformers
         shell.Completer.custom_matchers.extend((agent_matcher, commands_matcher))

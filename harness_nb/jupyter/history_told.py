@@ -14,7 +14,7 @@ from harness_nb.jupyter.markdown import LINE
 from harness_nb.jupyter.session import Session
 from harness_nb.jupyter.words import clipped, counted, named, visible
 
-TEXTS, SHORTEST, LONGEST = 24_000, 120, 2_000
+TEXTS, SHORTEST, LONGEST = 16_000, 100, 2_000
 """Most characters of all prompts and answers together, and of each of them at least and at most."""
 STEP, DEEPEST = 18, 6
 """By how many pixels a branch stands further in, and at how many branches that ends."""

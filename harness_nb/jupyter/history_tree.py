@@ -25,7 +25,7 @@ from harness_nb.ops.history import History, KeptRun
 TITLE = 100
 """Most characters of a prompt in its line."""
 
-LISTED = 60
+LISTED = 40
 """Runs that are listed: the last ones of the conversation, and the newest of the others."""
 
 

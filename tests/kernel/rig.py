@@ -105,9 +105,25 @@ class Kernel:
         """Run a cell to its end, answering each `input()` on the way."""
         return self.start(code).finish(timeout, answers)
 
-    def start(self, code: str, *, stdin: bool = True, stop_on_error: bool = True) -> Execution:
-        """Send a cell without waiting for its end, as a front end does; without `stdin`, as a machine does."""
-        return Execution(self, self._client.execute(code, allow_stdin=stdin, stop_on_error=stop_on_error))
+    def start(
+        self, code: str, *, stdin: bool = True, stop_on_error: bool = True, cell: str = ""
+    ) -> Execution:
+        """Send a cell without waiting for its end, as a front end does, by the id `cell` if it has one.
+
+        Without `stdin`, as a machine does.
+        """
+        wanted = {"code": code, "allow_stdin": stdin, "stop_on_error": stop_on_error}
+        whole = {"silent": False, "store_history": True, "user_expressions": {}, **wanted}
+        message = self._client.session.msg("execute_request", whole)
+        message["metadata"] = {"cellId": cell} if cell else {}
+        self._client.shell_channel.send(message)
+        return Execution(self, str(message["header"]["msg_id"]))
+
+    def restart(self) -> None:
+        """Restart as a person does: nothing in memory is left."""
+        self._manager.restart_kernel(now=True)
+        self._client.wait_for_ready(timeout=PATIENCE)
+        self._subshell = None
 
     def interrupt(self) -> None:
         """Interrupt as the stop button does."""
