@@ -1,7 +1,7 @@
 """Where journals are kept: a store holds logs, one for each session, whatever lies beneath. Book chapter 21.
 
 store = open_store(".harness_nb/sessions")           # a folder of JSONL files, one a session: ops/jsonl.py
-store = open_store("sqlite:///sessions.db")          # or any database that SQLAlchemy reads: ops/sql.py
+store = open_store("sqlite:///sessions.db")          # or postgresql://...: ops/sql.py
 log = store.open("main")
 log.append(Record("notice", {"text": "hello"}))
 """
