@@ -8,7 +8,7 @@ from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Any, get_args
 
-from harness_nb.messages import PARTS, Decision, Entry, Image, Message, Part, Role, ToolResult, Usage
+from harness_nb.messages import PARTS, Decision, Entry, Image, Message, Part, Role, Text, ToolResult, Usage
 
 
 def encode(entry: Entry) -> dict[str, object]:
@@ -42,6 +42,7 @@ def decode(data: Mapping[str, object]) -> Entry:
             if data["role"] not in get_args(Role):
                 raise ValueError(f"not a transcript entry: role {data['role']!r}")
             parts = tuple(_decode_part(part) for part in data["parts"])  # type: ignore[attr-defined]
+            _check("id", data["id"], str)
             return Message(data["role"], parts, data["id"], datetime.fromisoformat(data["at"]))  # type: ignore[arg-type]
     except (KeyError, TypeError, AttributeError) as fault:
         raise ValueError(f"not a transcript entry: {fault!r}") from fault
@@ -50,6 +51,14 @@ def decode(data: Mapping[str, object]) -> Entry:
 
 def _decided(data: Mapping[str, Any], changes: Mapping[str, tuple[Message, ...]]) -> Decision:
     """Make the decision; one written before there were pins, loads and counts has none."""
+    for name in ("by", "why", "undoes", "id"):
+        _check(name, data[name], str)
+    for name in ("before", "after"):
+        _check(name, data.get(name, 0), int)
+    for each in (*data.get("pins", ()), *data.get("loads", ())):
+        _check("name", each, str)
+    for each in (message for shown in changes.values() for message in shown):
+        _check("message", each, Message)
     return Decision(
         data["by"],
         data["why"],
@@ -82,5 +91,20 @@ def _decode_part(data: Mapping[str, object]) -> Part:
     if kind is Image:
         values["data"] = base64.b64decode(str(values["data"]))
     if kind is ToolResult:
-        values["content"] = tuple(_decode_part(part) for part in values["content"])  # type: ignore[attr-defined]
+        content = tuple(_decode_part(part) for part in values["content"])  # type: ignore[attr-defined]
+        for part in content:
+            _check("content", part, (Text, Image))
+        values["content"] = content
+    for item in fields(kind):
+        if item.name in values and item.type in PLAIN:
+            _check(item.name, values[item.name], PLAIN[str(item.type)])
     return kind(**values)  # type: ignore[arg-type]
+
+
+PLAIN: dict[str, type] = {"str": str, "int": int, "bool": bool}
+
+
+def _check(name: str, value: object, kind: type | tuple[type, ...]) -> None:
+    """Raise ValueError for a value that could not have been written: somebody changed it."""
+    if not isinstance(value, kind):
+        raise ValueError(f"not a transcript entry: {name} {value!r}"[:200])  # noqa: TRY004 - it is the data that is wrong

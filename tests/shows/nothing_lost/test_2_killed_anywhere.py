@@ -1,0 +1,46 @@
+"""Line 2: a session's process is killed at random moments and at every write boundary, taken up again, and finished; nothing is lost or done twice."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import killed
+import pytest
+from cluster import schema
+
+POINTS = 500
+PLACES = {
+    "jsonl": lambda folder: str(folder / "sessions"),
+    "sqlite": lambda folder: f"sqlite:///{folder / 'sessions.db'}",
+    "postgres": schema,
+}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has neither SIGKILL nor fork")
+@pytest.mark.slow
+@pytest.mark.parametrize("store", PLACES)
+def test_a_session_that_is_killed_anywhere_goes_on_and_does_nothing_twice(store, tmp_path):
+    command = [sys.executable, killed.__file__, PLACES[store](tmp_path), str(POINTS)]
+    path = os.pathsep.join([str(Path(killed.__file__).parent), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    told = json.loads(done.stdout)
+    counts = told["counts"]
+    print(
+        f"{store}: {counts['points']} points ({counts['boundaries']} at boundaries, {counts['random']} at random), "
+        f"{counts['killed']} killed, {counts['killed again']} of these once more while taken up. Of effects that must "
+        f"not be repeated {counts['1 times']:,} were had once, {counts.get('0 times', 0)} never, "
+        f"{counts.get('2 times', 0)} twice. {counts['in doubt']} calls in doubt, {counts['asked']} asked about, "
+        f"{counts['yes']} times allowed again. {told['seconds']:.0f} s."
+    )
+    assert not told["wrong"], told["wrong"][:5]
+    assert counts["random"] >= POINTS
+    assert counts["killed"] >= 0.9 * counts["points"]
+    assert counts["killed again"] >= 0.2 * POINTS
+    assert counts["in doubt"] >= counts["asked"] / 2 > 10
+    assert 0 < counts["yes"] < counts["asked"]
+    assert counts.get("2 times", 0) <= counts["yes"]
