@@ -124,6 +124,12 @@ class Costs:
             words,
         )
 
+    def label(self, line: Line) -> str:
+        """Name a line beside its bar."""
+        if self.by == "turn" and line.name[0].isdecimal():
+            return f"run {line.name[0]}, turn {line.name[1]}"
+        return " · ".join(part for part in line.name if part)
+
     @property
     def measure(self) -> Literal["dollars", "tokens"]:
         """What the bars of the chart are as long as: dollars, where any were paid."""
@@ -197,6 +203,11 @@ def _limits(session: Session) -> Table | None:
             limit, spent = (Decimal(str(getattr(held, kind) or 0)) for held in (level.allowance, level.spent))
             if getattr(level.allowance, kind) is not None:
                 amounts = (limit, spent, max(Decimal(), limit - spent))
-                cells.append((WHOSE.get(level.scope, level.scope), *(amount(kind, one) for one in amounts)))
-    caption = "Limits, and what is left of them. Seconds are those at work: waiting for you is not counted."
+                cells.append((WHOSE.get(level.scope, level.scope), *(_amount(kind, one) for one in amounts)))
+    caption = "What is left of the limits."
     return Table(caption, ("limit of", "allowed", "used", "left"), cells) if cells else None
+
+
+def _amount(kind: str, value: Decimal) -> str:
+    """Write an amount; of seconds that waiting for people is no part of them."""
+    return f"{amount(kind, value)} at work" if kind == "seconds" else amount(kind, value)

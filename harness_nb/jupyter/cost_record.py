@@ -48,7 +48,8 @@ def as_markdown(costs: Costs) -> str:
 def _html(costs: Costs, chart: str) -> str:
     said = "".join(f'<div style="{LINE_STYLE}">{named(sentence)}</div>' for sentence in costs.sentences[1:])
     limits = section("Limits", costs.limits.html(), opened=True) if costs.limits is not None else ""
-    inside = f"{chart}{said}{section('The same as a table', costs.table.html(), opened=True)}{limits}"
+    chart = chart if len(costs.lines) > 1 else ""  # one bar compares nothing
+    inside = f"{chart}{said}{section(f'By {costs.by}', costs.table.html(), opened=True)}{limits}"
     # The class keeps MathJax from reading prices in dollars as formulas.
     return (
         f'<div class="tex2jax_ignore mathjax_ignore" style="box-sizing:border-box;border:{LINE};border-radius:6px;max-width:860px;'
@@ -61,7 +62,7 @@ def _html(costs: Costs, chart: str) -> str:
 def bars(costs: Costs) -> Iterator[str]:
     """Draw each line as a bar; the table has the same in numbers."""
     for line in costs.lines:
-        name = escape(" · ".join(part for part in line.name if part))
+        name = escape(costs.label(line))
         yield (
             '<div style="display:flex;align-items:center;font-size:12px;line-height:20px">'
             f'<div title="{name}" style="flex:0 0 32%;padding-right:10px;overflow:hidden;white-space:nowrap;text-overflow:ellipsis">'
@@ -101,9 +102,7 @@ def picture(costs: Costs) -> str:
     axes.bar_label(
         drawn, [_mathless(_amount(costs, line)) for line in lines], padding=4, color=INK, fontsize=9
     )
-    axes.set_yticks(
-        range(len(lines)), [_mathless(" · ".join(filter(None, line.name))[:40]) for line in lines]
-    )
+    axes.set_yticks(range(len(lines)), [_mathless(costs.label(line)[:40]) for line in lines])
     axes.set_xlabel(costs.measure, color=INK)
     axes.margins(x=0.18)
     axes.tick_params(colors=INK)

@@ -30,12 +30,7 @@ class LimitCard(anywidget.AnyWidget):
 
     def __init__(self, offer: Offer, place: str) -> None:
         """Show it in a display of this id."""
-        words = {
-            "id": offer.id,
-            "title": f"Allow another {offer.more}?",
-            "why": offer.promise,
-            "act": offer.act,
-        }
+        words = {"id": offer.id, "title": offer.title, "why": offer.promise, "act": offer.act}
         super().__init__(offer=words)
         self._place = place
         drawn = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}

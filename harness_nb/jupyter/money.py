@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from harness_nb.events import Charged, LimitMet
 from harness_nb.jupyter.words import took
-from harness_nb.ops.allowance import amount, money
+from harness_nb.ops.allowance import amount, money, whose
 
 
 @dataclass(slots=True)
@@ -64,6 +64,11 @@ class Offer:
         return amount(self.met.what, self.met.more)
 
     @property
+    def title(self) -> str:
+        """Which limit it is, in a sentence."""
+        return f"{whose(self.met.scope)} limit of {amount(self.met.what, self.met.limit)} is reached."
+
+    @property
     def act(self) -> str:
         """What a button says."""
         return f"Allow another {self.more} and go on"
@@ -71,8 +76,9 @@ class Offer:
     @property
     def promise(self) -> str:
         """What going on would do, in a sentence."""
-        where = {"session": "this session", "day": "today's work"}.get(self.met.scope, "the run")
-        return f"It goes on from where it stopped; {where} then stops at {amount(self.met.what, self.met.limit + self.met.more)}."
+        where = {"session": "the session", "day": "today's work"}.get(self.met.scope, "it")
+        then = amount(self.met.what, self.met.limit + self.met.more)
+        return f"The run goes on from where it stopped; {where} then stops at {then}."
 
     def told(self, detail: str) -> str:
         """Say what happened: `detail`, which names the limit and what was spent, and that what was done stands."""
@@ -83,10 +89,10 @@ class Offer:
 
     def commands(self, at: str) -> str:
         """Say what to type; `at` is how the session is spoken to."""
-        resume = at.replace("%agent --session", "%resume").replace("%agent", "%resume")
-        said = f"To go on, `{resume}` allows another {self.more}"
+        session = at.removeprefix("%agent").removeprefix(" --session")
+        said = f"To go on, `%resume{session}` allows another {self.more}"
         if self.met.scope != "run":
             return f"{said}."
         total = self.met.limit + self.met.more
         number = money(total).lstrip("$").replace(",", "") if self.met.what == "dollars" else f"{total:.0f}"
-        return f"{said}; `{resume} --{self.met.what} {number}` sets the limit that you say."
+        return f"{said}; `%resume --{self.met.what} {number}{session}` sets the limit that you say."

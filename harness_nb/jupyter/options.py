@@ -140,6 +140,7 @@ def usage() -> str:
     answer = %agent PROMPT      a value: answer.text, .reason, .usage, .transcript
     %resume                     go on with a run that was cut off, stopped, or met a limit
     %history                    the runs of the session as a tree, to go back to any of them
+    %cost                       what the session has cost, and what is left of its limits
     %agent permissions          what may run, what you allowed, and what was decided why
     %agent approve NAME         decide about a call that waits for you, by the name it is shown with:
     %agent deny NAME "reason"   let it run, refuse it, or let it run with other arguments; without

@@ -33,8 +33,8 @@ class Purse:
     def budget(self, limits: Allowance | None, goes_on: KeptRun | None) -> Budget:
         """Make the budget of the next run, within the session's and the day's.
 
-        `limits` are the run's own, None for the usual ones. Those of a run that goes on are what they were, and the one
-        that ended it is raised by as much again; what its `limits` name now comes first.
+        `limits` are the run's own, None for the usual ones. Those of a run that goes on are what they were, and each that
+        it met is raised by as much again; what its `limits` name now comes first.
         """
         met = goes_on.limit if goes_on is not None else None
         if goes_on is not None and goes_on.reason == "budget" and met is not None and met.scope != "run":
@@ -49,8 +49,9 @@ class Purse:
             return Budget("run", limits or _usual(), session)
         own = _read(goes_on.limits) or _usual()
         run = Budget("run", _with(own, limits), session, _before(goes_on))
-        if met is not None and met.scope == "run" and getattr(limits, met.what, None) is None:
-            _raise(run, met)
+        for own_met in goes_on.met.values():  # whoever had it go on allowed each of them
+            if getattr(limits, own_met.what, None) is None:
+                _raise(run, own_met)
         return run
 
 

@@ -38,10 +38,12 @@ class Table:
 
     def _row(self, row: tuple[str, ...]) -> str:
         # The style of each cell would be most of a long table, so its columns of numbers have attributes instead.
-        return "".join(
-            f'<td align="{"left" if i < self.words else "right"}">{escape(cell)}</td>'
-            for i, cell in enumerate(row)
+        # JupyterLab's own style would put words to the right, whatever an attribute says.
+        aligned = (
+            'style="text-align:left"' if column < self.words else 'align="right"'
+            for column in range(len(row))
         )
+        return "".join(f"<td {how}>{escape(cell)}</td>" for how, cell in zip(aligned, row, strict=True))
 
     def _style(self, column: int) -> str:
         return CELL if column < self.words else NUMBER

@@ -495,9 +495,8 @@ class RunView:
         """Say what going on would take, if a limit ended the run."""
         met = self._met
         if event.reason == "turns":
-            met = LimitMet(
-                "turns", "run", *map(Decimal, (self.limit, self.turn, self.turns_more or self.limit))
-            )
+            limit = max(self.limit, self.turn)
+            met = LimitMet("turns", "run", *map(Decimal, (limit, self.turn, self.turns_more or limit)))
         if met is None or event.reason not in {"budget", "turns"} or not self.continues:
             return None
         return Offer(f"limit-{self._ends}", met, event.waited)

@@ -74,6 +74,8 @@ class KeptRun:
     """What it could spend, where that was said for it alone: see `Origin`."""
     limit: LimitMet | None = None
     """The limit that it met last."""
+    met: dict[str, LimitMet] = field(default_factory=dict)
+    """By what they limit: the limits of its own that it met, each the last time."""
     reason: Reason | None = None
     detail: str = ""
     stop: Stop | None = None
@@ -167,6 +169,8 @@ class History:
             case "limit":
                 amounts = (Decimal(data[name]) for name in ("limit", "spent", "more"))
                 run.limit = LimitMet(data["what"], data["scope"], *amounts)
+                if run.limit.scope == "run":
+                    run.met[run.limit.what] = run.limit
             case "turn_ended":
                 run.charges.append(record)
                 run.turns = max(run.turns, int(data["turn"]))
