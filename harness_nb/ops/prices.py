@@ -70,7 +70,9 @@ class Prices:
         name = model.removesuffix(FAULTY)
         if (rates := self._own(name, at)) is not None:
             return rates.cost(usage)
-        return None if _is_here(host) else _listed(name, usage, at, host)
+        return _listed(
+            name, usage, at, host
+        )  # a server that the list doesn't know, one here above all, has no price
 
     def of(self, model: Model) -> Price:
         """Return the function that prices this very model's requests; one that is `free` costs nothing, unless the file prices it."""
@@ -190,7 +192,7 @@ def _rounded(cost: Decimal) -> Decimal:
 
 
 def _is_here(host: str) -> bool:
-    """Tell whether a server is on this machine or this network: no list knows what it costs."""
+    """Tell whether a server is on this machine or this network."""
     name = host.strip("[]").partition("%")[0]
     try:
         return ipaddress.ip_address(name).is_private
