@@ -33,6 +33,8 @@ class Defaults:
     """Whether to ask before each decision about the context that can wait."""
     store: str = ""
     """A folder or a database's URL in which sessions are kept, `off` for nowhere; empty for `.harness_nb/sessions`."""
+    redact: Sequence[str] = ()
+    """Regular expressions of what is taken out of a session before it is kept, beside keys and passwords."""
     rerun: Literal["replace", "append"] = "replace"
     """Whether a cell that is run again takes the place of its earlier run, or follows what has been said since."""
     seconds: float | None = 900.0

@@ -25,6 +25,7 @@ from harness_nb.messages import Decision, Entry, Transcript, Usage
 from harness_nb.ops.history import History, KeptRun, left
 from harness_nb.ops.journal import Journal, Origin
 from harness_nb.ops.once import settle
+from harness_nb.ops.redacted import Redaction
 from harness_nb.ops.store import BusyError, Log, Store, StoreError, open_store
 
 FOLDER = ".harness_nb/sessions"
@@ -118,7 +119,7 @@ class Kept:
         if not place:
             return None
         try:
-            log = self._free(open_store(place), self._file)
+            log = self._free(open_store(place, Redaction(defaults.redact)), self._file)
         except StoreError as fault:
             self.notices.append(f"This session is not kept: {fault}")
             return None

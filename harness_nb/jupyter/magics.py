@@ -93,6 +93,10 @@ class AgentMagics(Magics):
         help="A folder or a database's URL in which sessions are kept, 'off' for nowhere. "
         "Empty for HARNESS_NB_STORE, else .harness_nb/sessions."
     ).tag(config=True)
+    redact = List(
+        Unicode(),
+        help="Regular expressions of what is taken out of a session before it is kept, beside keys and passwords.",
+    ).tag(config=True)
     rerun = Enum(
         ("replace", "append"),
         help="Whether a cell that is run again takes the place of its earlier run, or follows what has been said since.",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from harness_nb.errors import HarnessError
@@ -84,12 +85,13 @@ class Store(Protocol):
         ...
 
 
-def open_store(where: str, redaction: Redaction | None = None) -> Store:
+def open_store(where: str | Path, redaction: Redaction | None = None) -> Store:
     """Open the store at a folder's path or a database's URL; nothing is made until something is kept.
 
     `redaction` says what is taken out of each record before it is kept, over and above keys; None takes out keys only.
     Raises StoreError, with the fix, for a URL of no known kind, and for a package that is missing.
     """
+    where = str(where)
     if "://" in where:
         from harness_nb.ops.sql import SqlStore
 
