@@ -157,7 +157,8 @@ def hostile(store, payload):
     journal.close()
     session = read(store, name)
     aside = Record("run_started", {"parent": "", "prompt": payload, "model": payload}, payload, payload)
-    return dataclasses.replace(session, records=[*session.records, aside], warnings=[payload])
+    more = dataclasses.replace(aside, run=f"{payload} more")  # so many that the page has a list of them
+    return dataclasses.replace(session, records=[*session.records, aside, more], warnings=[payload])
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)

@@ -306,6 +306,17 @@ def test_a_decision_between_runs_starts_no_turn(store):
     assert "You asked for it." in as_text(view)
 
 
+@pytest.mark.parametrize("by", ["you", "mask"])
+def test_a_decision_while_a_call_is_at_work_starts_no_turn(by):
+    decision = encode(Decision(by, "It was full.", {}))
+    records = used()
+    view = told([*records[:7], at(14, "decision", **decision), *records[7:]])
+    assert as_text(view).count("write at=") == 1
+    started = [event for _, event in replayed([*records[:7], at(14, "decision", **decision)])]
+    assert started.count(TurnStarted(1)) == 1
+    assert TurnStarted(2) not in started
+
+
 def test_turns_start_where_they_did(store):
     heard, journal = [], Journal(store.open("main"))
     turns = say(call("look", at="a")), say(""), say("Half", stop="length"), "Yes."
