@@ -265,6 +265,7 @@ class Work:
         self.budget = budget
         self.run.state[Budget] = budget
         self._agree(self.shown.view)
+        self.shown.view.offer = None
         self.shown.go_on(self.stop, self._clicked)
         asker.attend(self.shown, agent.tools)
 
