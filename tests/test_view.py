@@ -74,6 +74,16 @@ async def test_a_whole_run_becomes_thinking_a_call_and_an_answer():
     assert (view.reason, view.turn, view.limit, view.answer) == ("done", 2, 50, "It is 3.")
 
 
+async def test_calls_whose_ids_were_taken_by_an_earlier_run_are_shown_once():
+    def model():
+        return scripted(say(call("add", a=1, b=2), call("add", a=3, b=4)), "Done.")
+
+    earlier = await Agent(model(), Toolbox([add])).run("One.")
+    view = RunView("Two.")
+    await Agent(model(), Toolbox([add])).run("Two.", Run(earlier.transcript, view.take))
+    assert [use.line for use in view.segments[:-1]] == ["add a=1, b=2 → 3", "add a=3, b=4 → 7"]
+
+
 def test_deltas_of_a_kind_join_and_another_kind_starts_a_segment():
     view = seen(STARTED, ThinkingDelta("Hm"), ThinkingDelta("m."), TextDelta("A"), TextDelta("h."))
     assert [(s.kind, s.text) for s in view.segments] == [("thinking", "Hmm."), ("text", "Ah.")]

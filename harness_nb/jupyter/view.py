@@ -319,6 +319,7 @@ class RunView:
         if message.role != "assistant":
             return None
         said = {segment.kind for segment in self.segments[self._turn_start :] if isinstance(segment, Words)}
+        self._rename(message.calls)
         for part in message.parts:
             match part:
                 case Text(text) if "text" not in said:
@@ -332,6 +333,14 @@ class RunView:
                 case _:
                     pass
         return None
+
+    def _rename(self, calls: tuple[ToolCall, ...]) -> None:
+        """Know streamed calls by the ids on record: those that a server sent may have been another call's already."""
+        ids = [call.id for call in calls]
+        streamed = [i for i, (_, use) in self._calls.items() if use.state == "writing" and i not in ids]
+        for sent, kept in zip(streamed, [i for i in ids if i not in self._calls], strict=False):
+            self._calls[kept] = self._calls.pop(sent)
+            self._calls[kept][1].id = kept
 
     def _hear(self, text: str) -> int | None:
         if self.turn == 0:
