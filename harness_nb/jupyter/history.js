@@ -5,6 +5,7 @@
 
 const PATIENCE = 8000;
 const STALE = 2000;
+const GONE = ["restarting", "autorestarting", "terminating", "dead"];
 
 const make = (tag, properties = {}, ...children) => {
   const { aria = {}, ...rest } = properties;
@@ -15,7 +16,7 @@ const make = (tag, properties = {}, ...children) => {
 };
 
 export default () => {
-  let model, late, wanted, drawn, asked = 0;
+  let model, late, wanted, drawn, seen, asked = 0;
 
   const title = make("span");
   const about = make("span", { className: "hnb-about" });
@@ -77,7 +78,8 @@ export default () => {
     const area = el.closest(".jp-OutputArea");
     if (!area) return;
     const place = [...area.children].findIndex((child) => child.contains(el));
-    const seen = new MutationObserver(() => {
+    seen?.disconnect();
+    seen = new MutationObserver(() => {
       const twin = area.children[place]?.querySelector(".hnb-history");
       if (!twin || twin.previousElementSibling === root) return;
       twin.style.display = "none";
@@ -88,16 +90,26 @@ export default () => {
     model.send({ ask: "mounted" });
   }
 
+  // Without its kernel nothing here can answer: the twin has all that there is to read.
+  function leave() {
+    clearTimeout(late);
+    seen?.disconnect();
+    const twin = root.nextElementSibling;
+    if (!twin?.matches(".hnb-history")) return;
+    twin.style.display = "";
+    root.remove();
+  }
+
   return {
     initialize(context) {
       model = context.model;
       model.on("msg:custom", take);
+      model.on("comm_live_update", leave);
+      const kernel = model.widget_manager?.kernel;
+      const told = (_, status) => GONE.includes(status) && leave();
+      kernel?.statusChanged?.connect(told);
       take(model.get("start"));
-      return () => {
-        const twin = root.nextElementSibling;
-        if (twin?.matches(".hnb-history")) twin.style.display = "";
-        root.remove();
-      };
+      return () => (kernel?.statusChanged?.disconnect(told), leave());
     },
     render({ el }) {
       el.append(root);

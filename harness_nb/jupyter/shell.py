@@ -84,8 +84,8 @@ def cell_at_work() -> tuple[str, str]:
 
 def execution_count() -> int:
     """Return the number that the cell which is executed shows, as in `In [3]`; 0 where there is none."""
-    shell = running_shell()
-    return shell.execution_count if shell is not None else 0
+    inputs = getattr(getattr(running_shell(), "history_manager", None), "input_hist_parsed", ())
+    return max(0, len(inputs) - 1)  # the shell's own count may be that of the next cell already
 
 
 def user_variables() -> Mapping[str, object]:
