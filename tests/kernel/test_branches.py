@@ -128,3 +128,13 @@ def test_a_cell_that_waits_for_a_decision_is_run_again_and_its_call_never_runs(n
     assert "Version 1 of this cell · run 4 · stopped to ask you" in again.text
     assert run(notebook, "print(ran, len(s.pending))").text.strip() == "[] 0"
     assert "%resume goes on with it." in run(notebook, "%history use 4").text
+
+
+def test_a_machine_that_names_no_cells_appends_and_gets_the_tree_as_a_record(notebook):
+    done = notebook.headless("%agent again", "%agent again", "%history", "%history -n 1-2")
+    assert asked(notebook) == ["a", "b", "again", "again"]
+    (tree,) = done.cells[2].outputs
+    assert set(tree.data) == {"text/html", "text/plain"}
+    assert "history · 4 runs on 1 branch " in tree.data["text/plain"]
+    assert "widgets" not in done.metadata
+    assert "2: %agent a" in done.cells[3].outputs[0].text
