@@ -39,7 +39,8 @@ class Extension:
         self._cells_running = 0
         watch_cells()  # for the sessions too, so it stays when the rest is taken away
         # IPython has a magic of this name, which its `%hist` is another name for; to find it is to load it.
-        before, lines = shell.find_line_magic("history"), shell.magics_manager.magics["line"]
+        before = shell.find_line_magic("history")  # type: ignore[no-untyped-call]
+        lines = shell.magics_manager.magics["line"]
         self._before = {name: lines[name] for name in ("history", "hist") if name in lines}
         self._magics.ipythons_history = before
         shell.register_magics(self._magics)
