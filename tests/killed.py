@@ -259,7 +259,7 @@ class SlowLog:
 
     def append(self, record, *, sync=False):
         self.written += 1
-        where = f"{self.written} {record.kind}"
+        where = f"record {self.written}"  # what it is of may differ: some tools run side by side
         time.sleep(SLOW)
         self.life.at(f"before {where}")
         if self.life.dies_at == f"inside {where}":
@@ -367,7 +367,7 @@ class Worker:
         return texts, report["boundaries"], seconds
 
     def point(self, top, expected, *, dies_at="", after=None, again=None):
-        """Kill one, take it up, perhaps kill it again, finish it, and look at what is there."""
+        """Kill one, take it up, perhaps kill it again, finish it, and look at what is there; tell whether it was killed."""
         folder = Path(tempfile.mkdtemp(dir=top))
         self.made += 1
         yes = bool(self.made % 2)
@@ -389,6 +389,7 @@ class Worker:
         self.counts.update(over["counts"])
         self.counts["points"] += 1
         self.counts["in doubt"] += len(report["doubts"])
+        return killed
 
     def _over(self, folder, expected, report):
         """Look at what is there; take it up twice more, and see that nothing changes."""
@@ -419,8 +420,13 @@ def worked(place, number, points, top):
         worker.point(top, expected, dies_at=boundary)
         worker.counts["boundaries"] += 1
     for point in range(number, points, WORKERS):
+        if point % 50 < WORKERS:
+            _, _, seconds = worker.unkilled(top)  # the machine may be faster or slower now
         again = worker.random.uniform(0, seconds) if point % 3 == 0 else None
-        worker.point(top, expected, after=worker.random.uniform(0, seconds * 1.05), again=again)
+        while not worker.point(
+            top, expected, after=(after := worker.random.uniform(0, seconds)), again=again
+        ):
+            seconds = min(seconds, after)  # it came too late
         worker.counts["random"] += 1
     return {"counts": worker.counts, "wrong": worker.wrong, "seconds": seconds}
 
