@@ -19,19 +19,20 @@ Path("harness_nb.toml").write_text('[prices."priced"]\\ninput = 10\\noutput = 50
 def turn(n, *parts):
     return say(*parts, usage=Usage(20_000, 200, cache_read=15_000 * (n in (2, 3))))
 harness_nb.session().model = scripted(
-    *(turn(n, call("calc", expression=f"{n} * 7")) for n in range(1, 5)), turn(5, "All five are done."), name="priced")
+    *(turn(n, call("calc", expression=f"{n} * 7")) for n in range(1, 5)), turn(5, "All five are done."),
+    turn(6, call("calc", expression="6 * 7")), turn(7, "It is 42."), name="priced")
 """
 GO = "%agent --dollars 0.50 Multiply the first five numbers by seven, <b>one</b> at a time."
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 def test_a_run_at_its_limit_offers_more_goes_on_by_a_click_and_its_record_tells_it(desk):
-    notebook = desk.open([SETUP, GO, "%cost", "%cost turns --plot"])
+    notebook = desk.open([SETUP, GO, "%cost", "%cost turns --plot", "%agent --turns 1 And six?", "%resume"])
     notebook.run(0)
     notebook.run(1)
     card = notebook.page.locator(".hnb-limit .hnb-ask")
-    expect(card).to_contain_text("Allow another $0.50?")
-    expect(card).to_contain_text("the run then stops at $1.00")
+    expect(card).to_contain_text("This run's limit of $0.50 is reached.")
+    expect(card).to_contain_text("it then stops at $1.00")
     stopped = " ".join(notebook.text(1).split())
     assert "stopped at its budget after 2 turns" in stopped
     assert "This run's limit of $0.50 is reached:" in stopped
@@ -70,7 +71,15 @@ def test_a_run_at_its_limit_offers_more_goes_on_by_a_click_and_its_record_tells_
         notebook.screenshot(f"cost_turns_{theme}", 3)
     notebook.resize(600)
     notebook.screenshot("cost_600", 2)
+
+    notebook.run(4)
+    expect(notebook.output(4).get_by_role("button", name="Allow another 1 turn and go on")).to_be_visible()
+    assert "It is 42." in notebook.run(5)
+    expect(notebook.page.locator(".hnb-limit")).to_have_count(0)
+    assert "The conversation went on in a later cell." in notebook.text(4)
+
     notebook.save()
+    assert WIDGET not in json.dumps(notebook.outputs(4))
     notebook.close()
     assert notebook.faults == []
     reopened = desk.open(desk.lab.untrusted(notebook.name), kernel=False)
