@@ -27,7 +27,7 @@ function watch(model, lost) {
 }
 
 function cutShort(run, how) {
-  const again = "What was said in this conversation is gone with the kernel. To ask again, run the cell with `%load_ext harness_nb`, then this one.";
+  const again = "To go on from here, run the cell with `%load_ext harness_nb` and those that define your tools, then `%resume`.";
   const suspended = run.head.reason === "suspended"; // then its record stands already, and only the question is here
   const ending = suspended
     ? `The kernel ${how} before this was decided, so it was not run. ${again}`

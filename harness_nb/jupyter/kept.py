@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from harness_nb.jupyter.history_tree import is_set, is_step, numbers, spans, ver
 from harness_nb.jupyter.history_versions import Versions
 from harness_nb.jupyter.shell import cell_at_work, execution_count, user_variables
 from harness_nb.jupyter.words import counted
-from harness_nb.messages import Decision, Entry, Transcript, Usage
+from harness_nb.messages import Decision, Entry, ToolCall, Transcript, Usage
 from harness_nb.ops.history import History, KeptRun, left
 from harness_nb.ops.journal import Journal, Origin
 from harness_nb.ops.once import settle
@@ -252,6 +253,12 @@ class Kept:
         open_ = last.reason != "done"
         return Restored((_found(history, last), *_told(history, len(given))), last if open_ else None)
 
+    def reopen(self, run: KeptRun, model: str, calls: Iterable[ToolCall]) -> Transcript:
+        """Have calls wait again that a stop kept from being begun; return the conversation with them open."""
+        self.journal.take_up(run.id, model, (call.id for call in calls))
+        self._known = None
+        return self.transcript()
+
     def transcript(self) -> Transcript:
         """Return the conversation at the head: what `restore`, `undo` and `use` went to."""
         if self._known is None:
@@ -308,7 +315,7 @@ ENDED = {
     "done": "was done",
     "turns": "met its limit of turns",
     "budget": "met its budget",
-    "interrupted": "was stopped by you",
+    "interrupted": "was stopped",
     "suspended": "waited for you",
     "error": "failed",
 }
@@ -323,9 +330,10 @@ def _told(history: History, given: int) -> list[str]:
             f"{counted(given, 'call')} had finished: the result on record is given, and nothing of it runs again."
         )
     told += [f"`{call.name}` was begun and cut off: it may have had its effect." for call in open_.uncertain]
-    asked = [call for call in open_.waiting if call.id in run.asked]
+    waiting = (*open_.waiting, *run.unbegun)
+    asked = [call for call in waiting if call.id in run.asked]
     if asked:
         told.append(f"{counted(len(asked), 'call')} waited for your decision, and asks again.")
-    if rest := len(open_.waiting) - len(asked):
+    if rest := len(waiting) - len(asked):
         told.append(f"{counted(rest, 'call')} had not begun.")
     return told

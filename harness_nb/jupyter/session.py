@@ -400,6 +400,8 @@ class Session:
         if self._suspended is not None:
             self._suspended.leave()
             self._suspended = None
+        if again := left.unbegun:
+            self.transcript = self.kept.reopen(left, agent.model.name, again)
         work = self._shown(agent, self.transcript, ask, asker)
         take_up(work.run, left)
         work.take_up(left)

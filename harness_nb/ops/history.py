@@ -15,11 +15,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from typing import Any, cast, get_args
 
-from harness_nb.agent import STOPPED_TEXT
+from harness_nb.agent import NEVER_RAN, STOPPED_TEXT
 from harness_nb.encoding import decode
 from harness_nb.errors import Reason
 from harness_nb.events import LimitMet
@@ -115,6 +115,15 @@ class KeptRun:
         return Reply(last, stop=self.stop or "end")
 
     @property
+    def unbegun(self) -> tuple[ToolCall, ...]:
+        """The calls that a stop kept from being begun, if nothing has followed: when it goes on they are made after all."""
+        said = next((message for message in reversed(self.messages) if message.role != "tool"), None)
+        if self.reason != "interrupted" or self.children or said is None:
+            return ()
+        never = {call_id for call_id, result in self.finished.items() if result.text == NEVER_RAN}
+        return tuple(call for call in said.calls if call.id in never and call.id not in self.started)
+
+    @property
     def cost(self) -> Decimal | None:
         """Dollars that its requests cost together; None if there were none, or one has no known price."""
         costs = [record.data.get("cost") for record in self.charges if record.kind == "charge"]
@@ -154,6 +163,7 @@ class History:
                 self._join(run, entry or self._entry(run, data))
             case "resumed":
                 run.reason, run.detail = None, ""
+                _reopen(run, frozenset(data.get("reopened", ())))
                 self.head = run.id
             case "tool_started":
                 name, arguments, key = (str(data[name]) for name in ("name", "arguments", "key"))
@@ -162,7 +172,7 @@ class History:
                 run.finished[data["call"]] = _result(data["result"])
             case "approval_asked":
                 run.asked.add(data["call"])
-            case "approval_decided":
+            case "approval_decided" if data.get("by") != "interrupted":
                 run.asked.discard(data["call"])
             case "charge":
                 run.charges.append(record)
@@ -335,6 +345,21 @@ def _finished(path: Iterable[KeptRun]) -> dict[str, ToolResult]:
                 found.pop(call.id, None)
         found |= run.finished
     return found
+
+
+def _reopen(run: KeptRun, calls: frozenset[str]) -> None:
+    """Have these calls wait again: what was said of them when the run was stopped does not hold any more."""
+    for call in calls:
+        run.finished.pop(call, None)
+    entries = [_without(entry, calls) if isinstance(entry, Message) else entry for entry in run.entries]
+    run.entries = [entry for entry in entries if entry is not None]
+
+
+def _without(message: Message, calls: frozenset[str]) -> Message | None:
+    parts = tuple(p for p in message.parts if not (isinstance(p, ToolResult) and p.call_id in calls))
+    if len(parts) == len(message.parts):
+        return message
+    return replace(message, parts=parts) if parts else None
 
 
 def _result(data: Mapping[str, Any]) -> ToolResult:

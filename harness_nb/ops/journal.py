@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from typing import Any, cast
@@ -137,11 +137,15 @@ class Journal:
         self._run = self.history.head
         self(MessageAdded(message))
 
-    def take_up(self, run: str, model: str) -> None:
-        """Say that a run goes on that had ended or was cut off; its next events are part of it."""
+    def take_up(self, run: str, model: str, reopened: Iterable[str] = ()) -> None:
+        """Say that a run goes on that had ended or was cut off; its next events are part of it.
+
+        `reopened` are ids of calls that a stop had kept from being begun: they wait again, see `KeptRun.unbegun`.
+        """
         self._run, self._at_work = run, True
         self._began, self._before = time.monotonic(), self.history.runs[run].seconds
-        self._write("resumed", {"model": model})
+        again = list(reopened)
+        self._write("resumed", {"model": model} | ({"reopened": again} if again else {}))
 
     def go_to(self, run: str) -> None:
         """Have the conversation go on from another run, or from the beginning if that is empty."""

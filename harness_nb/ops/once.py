@@ -113,9 +113,9 @@ def settle(transcript: Transcript, journal: Journal) -> tuple[ToolCall, ...]:
 
 def missing_tools(history: History, names: Iterable[str]) -> list[str]:
     """Name the tools that calls wait for and that are not among `names`: without them no call could go on as it was meant."""
-    waiting = left(history)
-    known = set(names)
-    return sorted({call.name for call in (*waiting.uncertain, *waiting.waiting)} - known)
+    waiting, head = left(history), history.runs.get(history.head)
+    again = head.unbegun if head is not None else ()
+    return sorted({call.name for call in (*waiting.uncertain, *waiting.waiting, *again)} - set(names))
 
 
 UNFIT = (
