@@ -99,29 +99,29 @@ def test_what_each_run_cost_and_the_sum(spent, shell, capsys):
     )
     assert "The next run has no limit in dollars: `%agent --dollars 0.50` sets one." in said
     assert rows(said, "What each run cost.") == [
-        "1 Add <b>one</b> and one. 2 20,000 2,000 50% $0.09 $0.31",
-        "2 Ask a small one. 1 10,000 1,000 0% $0.02",
-        "3 Ask elsewhere. 1 10,000 1,000 0% price unknown",
-        "total 4 40,000 4,000 25% $0.09 at least $0.33",
+        "1 Add <b>one</b> and one. $0.31 2 20,000 2,000 50% $0.09",
+        "2 Ask a small one. $0.02 1 10,000 1,000 0%",
+        "3 Ask elsewhere. price unknown 1 10,000 1,000 0%",
+        "total at least $0.33 4 40,000 4,000 25% $0.09",
     ]
 
 
 @pytest.mark.parametrize(
     ("line", "first"),
     [
-        ("%cost runs", "1 Add <b>one</b> and one. 2"),
-        ("%cost turns", "1 1 1 10,000 1,000 0% $0.20"),
-        ("%cost models", "big 2 20,000 2,000 50% $0.09 $0.31"),
-        ("%cost agents", "the agent itself 4"),
-        ("%cost --session main turns", "1 1 1 10,000"),
-        ("%cost   --plot  models", "big 2"),
+        ("%cost runs", "1 Add <b>one</b> and one. $0.31 2"),
+        ("%cost turns", "1 1 $0.20 1 10,000 1,000 0%"),
+        ("%cost models", "big $0.31 2 20,000 2,000 50% $0.09"),
+        ("%cost agents", "the agent itself at least $0.33 4"),
+        ("%cost --session main turns", "1 1 $0.20 1 10,000"),
+        ("%cost   --plot  models", "big $0.31 2"),
     ],
 )
 def test_each_word_sorts_it_another_way_and_the_sum_stays(spent, shell, capsys, line, first):
     said = answer(shell, capsys, line)
     table = rows(said, "What each ")
     assert table[0].startswith(first)
-    assert table[-1] == "total 4 40,000 4,000 25% $0.09 at least $0.33"
+    assert table[-1] == "total at least $0.33 4 40,000 4,000 25% $0.09"
 
 
 def test_what_is_left_of_each_limit(spent, shell, capsys):
@@ -216,9 +216,9 @@ def test_what_its_agents_spent_is_told_by_name(shell, capsys):
     assert talk.run_blocking("Go").cost == Decimal("0.42")
     table = rows(answer(shell, capsys, "%cost agents"), "What each agent cost.")
     assert table == [
-        "the agent itself 2 20,000 2,000 $0.40",
-        "helper 1 10,000 1,000 $0.02",
-        "total 3 30,000 3,000 $0.42",
+        "the agent itself $0.40 2 20,000 2,000",
+        "helper $0.02 1 10,000 1,000",
+        "total $0.42 3 30,000 3,000",
     ]
 
 

@@ -23,7 +23,7 @@ By = Literal["run", "turn", "agent", "model"]
 ROWS = 24
 """Most rows that are shown, the newest; those before them stand together in one."""
 
-NAME = 60
+NAME = 44
 """Most characters of a row's name."""
 
 WHOSE = {"run": "the last run", "session": "this session", "day": "today (UTC)"}
@@ -105,16 +105,16 @@ class Costs:
         cells = [
             (
                 *line.name,
+                line.cost,
                 f"{line.row.requests:,}",
                 f"{line.row.usage.input:,}",
                 f"{line.row.usage.output:,}",
                 f"{line.row.cached:.0%}" if self.total.row.usage.cache_read else "",
                 line.saved,
-                line.cost,
             )
             for line in lines
         ]
-        head = (*HEADS[self.by], "requests", "tokens in", "out", "from cache", "saved by it", "cost")
+        head = (*HEADS[self.by], "cost", "requests", "tokens in", "out", "from cache", "saved by it")
         known = [i for i in range(len(head)) if any(row[i] for row in cells)]
         words = sum(i < len(HEADS[self.by]) for i in known)
         return Table(

@@ -9,6 +9,7 @@ const make = (tag, name, ...children) => {
   return node;
 };
 
+const GONE = ["restarting", "autorestarting", "terminating", "dead"];
 const SILENT = 3000; // milliseconds after which the person may try again
 const UNHEARD = "The kernel has not answered: it is at work, or was restarted. In a cell, %resume does the same.";
 
@@ -66,7 +67,11 @@ export default () => {
       act.textContent = offer.act;
       root.setAttribute("aria-label", offer.title);
       model.on("msg:custom", ({ refused }) => again(refused));
-      return () => (clearTimeout(timer), root.remove());
+      const gone = () => root.remove(); // with the kernel; the record above says what to type
+      const kernel = model.widget_manager?.kernel;
+      kernel?.statusChanged?.connect((_, status) => GONE.includes(status) && gone());
+      model.on("comm_live_update", gone);
+      return () => (clearTimeout(timer), gone());
     },
     render({ el }) {
       el.append(root);
