@@ -13,11 +13,12 @@ from memory import MemoryLog, snapshot
 from harness_nb import call, say, scripted, tool
 from harness_nb.agent import NEVER_RAN, Agent
 from harness_nb.errors import RunStop
-from harness_nb.events import ApprovalAsked, Charged, Notice
+from harness_nb.events import ApprovalAsked, Charged, Notice, TextDelta
 from harness_nb.messages import ToolCall, Transcript, Usage, assistant, user
 from harness_nb.ops.history import Attempt, History
 from harness_nb.ops.journal import Journal, Origin
-from harness_nb.ops.once import doubt, key, missing_tools, once, settle, take_up
+from harness_nb.ops.once import GO_ON, doubt, key, missing_tools, once, settle, take_up
+from harness_nb.ops.store import open_store
 from harness_nb.safety.approvals import permitted, unchanged
 from harness_nb.safety.permission import policy
 from harness_nb.safety.questions import nobody
@@ -453,3 +454,58 @@ async def test_a_question_that_was_open_is_put_again():
     assert [question.call.doubt for question in desk.asked] == [""]
     assert desk.effects == ["a"]
     assert sum(isinstance(event, ApprovalAsked) for event in desk.events) == 1
+
+
+async def test_a_run_that_was_stopped_in_its_answer_is_asked_to_go_on(tmp_path):
+    log = open_store(tmp_path).open("main")
+    journal = Journal(log)
+    model = scripted("One, two, three, four, five.", "Six.", pace=0.05, piece=4)
+    agent = Agent(model)
+
+    def stops(event):
+        journal(event)
+        if isinstance(event, TextDelta) and "three" in run.partial:
+            run.stop()
+
+    run = Run(journal.history.transcript(), stops)
+    assert (await agent.run("Count.", run)).reason == "interrupted"
+    transcript = journal.history.transcript()
+    settle(transcript, journal)
+    again = Run(transcript, journal)
+    take_up(again, journal.history.runs[journal.history.head])
+    assert (await agent.run(None, again)).reason == "done"
+    asked = model.requests[-1].messages
+    assert [message.role for message in asked] == ["user", "assistant", "user"]
+    assert asked[-1].text == GO_ON
+
+
+async def test_a_call_that_a_stop_kept_from_being_begun_is_made_when_the_run_goes_on(tmp_path):
+    journal = Journal(open_store(tmp_path).open("main"))
+    sent = []
+
+    @tool(effects={"mutate"})
+    def send(to: str) -> str:
+        """Send."""
+        sent.append(to)
+        return f"sent to {to}"
+
+    async def stopping(call, run, proceed):
+        if not stopped:
+            stopped.append(run.stop())
+            await asyncio.sleep(9)
+        return await proceed(call)
+
+    stopped = []
+    agent = Agent(scripted(say(call("send", to="ada")), "Done."), Toolbox([send]), gates=(once, stopping))
+    first = await agent.run("Tell her.", Run(journal.history.transcript(), journal))
+    assert (first.reason, sent) == ("interrupted", [])
+    kept = journal.history.runs[journal.history.head]
+    journal.take_up(kept.id, "scripted", [open_.id for open_ in kept.unbegun])
+    transcript = journal.history.transcript()
+    again = Run(transcript, journal)
+    take_up(again, kept)
+    assert (await agent.run(None, again)).reason == "done"
+    assert sent == ["ada"]
+    results = [result.text for message in transcript.live() for result in message.results]
+    assert results == ["sent to ada"]
+    assert History(journal.log.read()).transcript().live() == transcript.live()

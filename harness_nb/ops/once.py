@@ -86,10 +86,16 @@ def take_up(run: Run, kept: KeptRun) -> None:
     run.cost, run.charged = kept.cost, sum(record.kind == "charge" for record in kept.charges)
     open_ = {identity: kept.started[identity] for identity in kept.started if identity not in kept.finished}
     run.state[once] = open_
-    run.past = Past(
-        kept.unsaid, kept.reply, {identity: doubt(attempt) for identity, attempt in open_.items()}
-    )
+    begun = {identity: doubt(attempt) for identity, attempt in open_.items()}
+    run.past = Past(kept.unsaid or _nudge(run.transcript, kept), kept.reply, begun)
     run.waiting = bool(run.transcript.dangling())
+
+
+def _nudge(transcript: Transcript, kept: KeptRun) -> str:
+    """Ask for more where the model spoke last, as when it was stopped in the middle of an answer: it can't be asked with nothing."""
+    live = transcript.live()
+    answered = bool(live) and live[-1].role == "assistant" and not live[-1].calls
+    return GO_ON if answered and kept.reply is None else ""
 
 
 def settle(transcript: Transcript, journal: Journal) -> tuple[ToolCall, ...]:
@@ -117,6 +123,8 @@ def missing_tools(history: History, names: Iterable[str]) -> list[str]:
     again = head.unbegun if head is not None else ()
     return sorted({call.name for call in (*waiting.uncertain, *waiting.waiting, *again)} - set(names))
 
+
+GO_ON = "Go on from where you were stopped."
 
 UNFIT = (
     "This call did not run: the run was cut off before it was begun, and what is on record of it may not be all that "
