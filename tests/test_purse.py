@@ -79,7 +79,9 @@ def test_what_was_said_for_one_run_holds_when_another_kernel_goes_on_with_it():
     before.run_blocking("Go", limits=spends(dollars="0.50", tokens=24_000))
     before.kept.close()
     later = working()
-    assert on(later).detail.startswith("This run's limit of $0.50 is reached"), "that of the tokens was raised"
+    assert on(later).detail.startswith("This run's limit of $0.50 is reached"), (
+        "that of the tokens was raised"
+    )
     assert met(later) == (Decimal("0.5"), Decimal("0.5"))
     assert on(later).detail.startswith("This run's limit of 48,000 tokens is reached"), "and stayed so"
     assert on(later, limits=spends(tokens=10**6)).detail.startswith("This run's limit of $1.00 is reached")

@@ -181,7 +181,7 @@ class RunView:
                 return "The conversation went on in a later cell."
             case "turns" | "budget" if self._followed:
                 return f"{detail} What it did so far stands. The conversation went on in a later cell."
-            case "turns" | "budget" if self.offer is not None:
+            case "turns" | "budget" if self.offer is not None and self.continues:
                 said = self.offer.told(detail)
                 next_step = self.offer.commands(self.at)
             case "turns":
