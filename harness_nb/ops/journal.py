@@ -38,7 +38,7 @@ from harness_nb.events import (
     TurnEnded,
     TurnRestarted,
 )
-from harness_nb.messages import Decision, Entry, Message, ToolResult
+from harness_nb.messages import Decision, Entry, Message, ToolResult, Usage
 from harness_nb.ops.history import RECORDED, History
 from harness_nb.ops.records import Record
 from harness_nb.ops.store import Log
@@ -110,8 +110,7 @@ class Journal:
             case ApprovalDecided():
                 self._decided(event)
             case _ if type(event) in PLAIN:
-                fields = {name: _plain(value) for name, value in asdict(event).items()}
-                self._write(PLAIN[type(event)], fields)
+                self._write(PLAIN[type(event)], _fields(event))
             case _:
                 pass
 
@@ -220,5 +219,16 @@ class Journal:
                 self._unkept.pop(0)
 
 
+def _fields(value: Event | Usage) -> dict[str, object]:
+    """Write an event's fields as they are; `asdict` does it too, in ten times the time."""
+    return {name: _plain(getattr(value, name)) for name in type(value).__slots__}
+
+
 def _plain(value: object) -> object:
-    return str(value) if isinstance(value, Decimal) else value
+    match value:
+        case Decimal():
+            return str(value)
+        case Usage():
+            return _fields(value)
+        case _:
+            return value
