@@ -280,6 +280,15 @@ def test_after_a_restart_a_cell_of_an_older_conversation_has_what_came_before_it
     assert notebook.run("b", "%agent zwei").text == "one > zwei"
 
 
+def test_after_a_restart_a_cell_has_its_place_on_the_branch_that_was_chosen_last(notebook):
+    for cell, prompt in zip("abab", ("one", "two", "eins", "zwei"), strict=True):
+        notebook.run(cell, f"%agent {prompt}")
+    session = harness_nb.session()
+    session.use(next(run.id for run in session.kept.history.runs.values() if run.prompt == "two"))
+    restarted()
+    assert notebook.run("b", "%agent due").text == "one > due"
+
+
 def test_after_a_restart_new_means_new_for_every_cell(notebook):
     notebook.run("a", "%agent one")
     notebook.run("b", "%agent two")

@@ -114,7 +114,7 @@ def test_it_tells_of_each_run_and_of_where_the_conversation_is(branched):
         "three",
     ]
     assert "done in 1 turn · " in lines[2]
-    assert "In [2]" in lines[2]
+    assert "In [1]" in lines[2]
     assert lines[4].endswith("set aside")
     assert lines[3].index("two") > lines[1].index("one")
     assert lines[6].endswith("<- the next prompt follows this")

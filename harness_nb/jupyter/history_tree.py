@@ -89,13 +89,11 @@ def numbers(history: History) -> dict[str, int]:
 
 
 def versions(history: History, run: KeptRun) -> Versions:
-    """Find the earlier versions of the cell that a run which is about to begin is one of; runs that it follows are none."""
+    """Find the earlier versions of the cell that a run which is about to begin is one of."""
     known, before = numbers(history), history.versions(run)
-    path = {one.id for one in history.path(run.parent)}
     told = [
-        Earlier.of(version, known[one.id], one.prompt, one.text, ended(one))
+        Earlier(version, known[one.id], visible(one.prompt), visible(one.text), ended(one))
         for version, one in enumerate(before, 1)
-        if one.id not in path
     ]
     return Versions(len(before) + 1, told[::-1])
 

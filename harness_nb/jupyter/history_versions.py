@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from harness_nb.jupyter.folds import FAINT, ROW, fold, labelled
-from harness_nb.jupyter.words import clipped, counted, named, one_line, visible
+from harness_nb.jupyter.words import counted, named, one_line
 
 TOLD = 3
 """Earlier versions that a record tells of, the newest."""
@@ -17,18 +17,16 @@ PROMPT, ANSWER, LINE = 600, 1_500, 90
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """One earlier version: which, the number of its run in `%history`, what was asked, answered, and how it ended."""
+    """One earlier version: which, the number of its run in `%history`, what was asked, answered, and how it ended.
+
+    The words of others are made visible already.
+    """
 
     version: int
     run: int
     prompt: str
     answer: str
     ended: str
-
-    @classmethod
-    def of(cls, version: int, run: int, prompt: str, answer: str, ended: str) -> Earlier:
-        """Keep what a record has room for, safe to show."""
-        return cls(version, run, clipped(visible(prompt), PROMPT), clipped(visible(answer), ANSWER), ended)
 
     @property
     def line(self) -> str:
@@ -38,7 +36,7 @@ class Earlier:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Which version of its cell a run is, and those before it that it is no continuation of, newest first."""
+    """Which version of its cell a run is, and those before it, newest first."""
 
     version: int = 1
     earlier: Sequence[Earlier] = ()
