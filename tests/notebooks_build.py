@@ -30,7 +30,9 @@ def _refuse(event, arguments):
 sys.addaudithook(_refuse)
 """
 DURATION = re.compile(r"(?:under )?\b\d[\d,]*(?:\\?\.\d+)? (?:ms|s|min|h)\b(?: \d+ (?:s|min)\b)?")
-"""The one thing that may differ between two runs: how long something took, and that a quick tool's time is not shown."""
+"""What may differ between two runs: how long something took, and that a quick tool's time is not shown."""
+MOMENT = re.compile(r"\b\d{1,2} [A-Z][a-z]{2} \d\d:\d\d\b")
+"""And when it was, as a tree of runs says it: `1 Dec 10:21`."""
 
 
 def lessons() -> list[Path]:
@@ -83,6 +85,7 @@ def shown(cell: NotebookNode) -> list[tuple[str, str]]:
             found.append(("error", f"{output.ename}: {output.evalue}"))
         else:
             found += [(mime, _compared(mime, output.data[mime])) for mime in sorted(output.data)]
+    found = [(kind, MOMENT.sub("(moment)", text)) for kind, text in found]
     return [(kind, DURATION.sub("(time)", text).replace(" · (time)", "")) for kind, text in found]
 
 
