@@ -112,7 +112,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """How far a run had come that was cut off by a crash, and is taken up again: see ops/once.py."""
+    """How far a run had come that was cut off by a crash, and is taken up again: see ops/resume.py."""
 
     prompt: str = ""
     """What it was asked, where that had not joined the transcript."""

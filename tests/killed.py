@@ -27,11 +27,12 @@ import pairing
 
 from harness_nb.agent import Agent
 from harness_nb.encoding import encode
-from harness_nb.ops.history import History, left
+from harness_nb.ops.history import History
 from harness_nb.ops.journal import Journal, Origin
 from harness_nb.ops.lines import json_text, line
 from harness_nb.ops.names import path_of
-from harness_nb.ops.once import key, once, settle, take_up
+from harness_nb.ops.once import key, once
+from harness_nb.ops.resume import left, settle, take_up
 from harness_nb.ops.store import open_store
 from harness_nb.providers.scripted import call, say, scripted
 from harness_nb.safety.approvals import permitted, unchanged

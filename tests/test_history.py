@@ -30,10 +30,11 @@ from harness_nb.messages import (
     assistant,
     user,
 )
-from harness_nb.ops.history import LOST, History, left
+from harness_nb.ops.history import LOST, History
 from harness_nb.ops.journal import Journal, Origin
-from harness_nb.ops.once import once, settle
+from harness_nb.ops.once import once
 from harness_nb.ops.records import Record
+from harness_nb.ops.resume import left, settle
 from harness_nb.safety.approvals import permitted, unchanged
 from harness_nb.safety.permission import policy
 from harness_nb.seams import Run

@@ -17,7 +17,8 @@ from harness_nb.events import ApprovalAsked, Charged, Notice, TextDelta
 from harness_nb.messages import ToolCall, Transcript, Usage, assistant, user
 from harness_nb.ops.history import Attempt, History
 from harness_nb.ops.journal import Journal, Origin
-from harness_nb.ops.once import GO_ON, doubt, key, missing_tools, once, settle, take_up
+from harness_nb.ops.once import doubt, key, once
+from harness_nb.ops.resume import GO_ON, missing_tools, settle, take_up
 from harness_nb.ops.store import open_store
 from harness_nb.safety.approvals import permitted, unchanged
 from harness_nb.safety.permission import policy

@@ -19,8 +19,8 @@ from harness_nb.messages import Decision, Message, Summary, Text, Thinking
 from harness_nb.ops.history import History
 from harness_nb.ops.journal import Journal, Origin
 from harness_nb.ops.jsonl import JsonlStore
-from harness_nb.ops.once import take_up
 from harness_nb.ops.records import Record
+from harness_nb.ops.resume import take_up
 from harness_nb.providers.chaos import Chaos
 from harness_nb.providers.retry import retrying
 from harness_nb.seams import Run, layered

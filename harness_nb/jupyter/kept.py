@@ -23,10 +23,10 @@ from harness_nb.jupyter.history_versions import Versions
 from harness_nb.jupyter.shell import cell_at_work, execution_count, user_variables
 from harness_nb.jupyter.words import counted
 from harness_nb.messages import Decision, Entry, ToolCall, Transcript, Usage
-from harness_nb.ops.history import History, KeptRun, left
+from harness_nb.ops.history import History, KeptRun
 from harness_nb.ops.journal import Journal, Origin
-from harness_nb.ops.once import settle
 from harness_nb.ops.redacted import Redaction
+from harness_nb.ops.resume import left, settle
 from harness_nb.ops.store import BusyError, Log, Store, StoreError, open_store
 
 FOLDER = ".harness_nb/sessions"

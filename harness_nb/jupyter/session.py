@@ -31,7 +31,7 @@ from harness_nb.jupyter.work import TOO_LATE, Ask, ModelOrName, Terms, Work
 from harness_nb.messages import Decision, Transcript
 from harness_nb.ops.allowance import Allowance
 from harness_nb.ops.history import KeptRun
-from harness_nb.ops.once import missing_tools, take_up
+from harness_nb.ops.resume import missing_tools, take_up
 from harness_nb.safety.grants import Approvals, Judgement
 from harness_nb.safety.permission import Mode
 from harness_nb.safety.questions import Answer, Question

@@ -25,7 +25,6 @@ from harness_nb.errors import Reason
 from harness_nb.events import LimitMet
 from harness_nb.messages import Entry, Message, Text, ToolCall, ToolResult, Transcript, Usage
 from harness_nb.ops.records import Record
-from harness_nb.ops.redacted import INSTEAD
 from harness_nb.seams import Reply, Stop
 
 RECORDED = "recorded"
@@ -290,61 +289,6 @@ class History:
         same = found.get(run.execution, [])
         nth = next((n for n, one in enumerate(same) if one.id == run.id), len(same))
         return [runs[nth] for runs in found.values() if len(runs) > nth]
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """What a run that was cut off left of its calls, each group in call order."""
-
-    finished: tuple[ToolCall, ...] = ()
-    """Whose results are recorded but not yet part of the conversation."""
-    uncertain: tuple[ToolCall, ...] = ()
-    """Whose bodies had begun: they may have had their effect."""
-    waiting: tuple[ToolCall, ...] = ()
-    """Which had not begun; some may have waited for a person."""
-    unfit: tuple[ToolCall, ...] = ()
-    """Which had not begun and must not: what is on record may not be all that the model sent."""
-    passed: tuple[ToolCall, ...] = ()
-    """Which the conversation has gone past, in a damaged journal or by a new prompt: nothing is known of them."""
-
-
-def left(history: History) -> Left:
-    """Say what the conversation at the head left open."""
-    path, calls = history.path(), history.transcript().dangling()
-    if not path or not calls:
-        return Left()
-    finished, run = _finished(path), path[-1]
-    said = [message for message in run.messages if message.role != "tool"]
-    last = {call.id for call in said[-1].calls} if said else set()
-    groups: dict[str, list[ToolCall]] = {item.name: [] for item in fields(Left)}
-    for call in calls:
-        groups["finished" if call.id in finished else _open_group(call, run, last)].append(call)
-    return Left(**{name: tuple(found) for name, found in groups.items()})
-
-
-def _open_group(call: ToolCall, run: KeptRun, last: set[str]) -> str:
-    if call.id not in last:
-        return "passed"
-    if call.id in run.started:
-        return "uncertain"
-    # Of a turn whose end is not on record, one whole JSON object was not cut; no arguments at all may have been.
-    cut = run.stop == "length" or (run.stop is None and not call.raw.strip(" {}"))
-    return "unfit" if cut or INSTEAD in call.raw else "waiting"
-
-
-def results(history: History) -> dict[str, ToolResult]:
-    """Give the recorded results of the calls on the way to the head, by call id."""
-    return _finished(history.path())
-
-
-def _finished(path: Iterable[KeptRun]) -> dict[str, ToolResult]:
-    found: dict[str, ToolResult] = {}
-    for run in path:
-        for message in run.messages:
-            for call in message.calls:
-                found.pop(call.id, None)
-        found |= run.finished
-    return found
 
 
 def _reopen(run: KeptRun, calls: frozenset[str]) -> None:

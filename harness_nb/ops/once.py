@@ -14,17 +14,15 @@ from __future__ import annotations
 import functools
 import hashlib
 import uuid
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import cast
 
 from harness_nb.events import Notice
-from harness_nb.messages import INTERRUPTED, Message, Text, ToolCall, ToolResult, Transcript
-from harness_nb.ops.history import Attempt, History, KeptRun, left, results
-from harness_nb.ops.journal import Journal
+from harness_nb.messages import Text, ToolCall, ToolResult, Transcript
+from harness_nb.ops.history import Attempt
 from harness_nb.ops.redacted import INSTEAD
-from harness_nb.seams import Call, Past, Proceed, Run
+from harness_nb.seams import Call, Proceed, Run
 from harness_nb.strict import parse_arguments
 from harness_nb.tasks import being_cancelled, off_loop, settled
 from harness_nb.tools import refused
@@ -76,60 +74,6 @@ def doubt(attempt: Attempt, now: datetime | None = None) -> str:
     return f"It was begun{when} and cut off, so it may have had its effect already."
 
 
-def take_up(run: Run, kept: KeptRun) -> None:
-    """Make a run that has not begun the continuation of one that was kept: give it with prompt None to `Agent.run`.
-
-    Its transcript must be the conversation on the way to `kept`, with `settle` done. Where `kept` was cut off before
-    its prompt was part of that, or before anything followed from the model's answer, it goes on from there.
-    """
-    run.id, run.turn, run.usage, run.waited = kept.id, kept.turns, kept.usage, kept.waited
-    run.cost, run.charged = kept.cost, sum(record.kind == "charge" for record in kept.charges)
-    open_ = {identity: kept.started[identity] for identity in kept.started if identity not in kept.finished}
-    run.state[once] = open_
-    begun = {identity: doubt(attempt) for identity, attempt in open_.items()}
-    run.past = Past(kept.unsaid or _nudge(run.transcript, kept), kept.reply, begun)
-    run.waiting = bool(run.transcript.dangling())
-
-
-def _nudge(transcript: Transcript, kept: KeptRun) -> str:
-    """Ask for more where the model spoke last, as when it was stopped in the middle of an answer: it can't be asked with nothing."""
-    live = transcript.live()
-    answered = bool(live) and live[-1].role == "assistant" and not live[-1].calls
-    return GO_ON if answered and kept.reply is None else ""
-
-
-def settle(transcript: Transcript, journal: Journal) -> tuple[ToolCall, ...]:
-    """Give the open calls of the conversation at the head that have their result on record that result; return those calls.
-
-    What must not run any more is answered, too: calls that are not whole, and calls that something else has followed.
-    A second time there is nothing left to do.
-    """
-    history = journal.history
-    open_, known = left(history), results(history)
-    answers = {call.id: known[call.id] for call in open_.finished}
-    answers |= {call.id: refused(call.id, UNFIT) for call in open_.unfit}
-    answers |= {call.id: refused(call.id, INTERRUPTED) for call in open_.passed}
-    if answers:
-        in_order = (answers[call.id] for call in transcript.dangling() if call.id in answers)
-        message = Message("tool", tuple(in_order))
-        transcript.append(message)
-        journal.settle(message)
-    return open_.finished
-
-
-def missing_tools(history: History, names: Iterable[str]) -> list[str]:
-    """Name the tools that calls wait for and that are not among `names`: without them no call could go on as it was meant."""
-    waiting, head = left(history), history.runs.get(history.head)
-    again = head.unbegun if head is not None else ()
-    return sorted({call.name for call in (*waiting.uncertain, *waiting.waiting, *again)} - set(names))
-
-
-GO_ON = "Go on from where you were stopped."
-
-UNFIT = (
-    "This call did not run: the run was cut off before it was begun, and what is on record of it may not be all that "
-    "was sent. Send it again, whole."
-)
 REDACTED = (
     "`{}` was not run again. It was begun and cut off, so it may have had its effect already. Its arguments held a "
     "secret, which is not kept, so nobody can run it again as it was: check, and send the call anew if it is needed."

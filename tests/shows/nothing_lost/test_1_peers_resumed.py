@@ -10,10 +10,10 @@ from harness_nb import call, say, scripted, tool
 from harness_nb.agent import Agent
 from harness_nb.errors import RunStop
 from harness_nb.events import ToolFinished, ToolStarted
-from harness_nb.ops.history import left
 from harness_nb.ops.journal import Journal, Origin
 from harness_nb.ops.jsonl import JsonlStore
-from harness_nb.ops.once import once, settle, take_up
+from harness_nb.ops.once import once
+from harness_nb.ops.resume import left, settle, take_up
 from harness_nb.safety.approvals import permitted, unchanged
 from harness_nb.safety.permission import policy
 from harness_nb.seams import Call, Run

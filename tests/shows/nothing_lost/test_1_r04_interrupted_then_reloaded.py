@@ -14,7 +14,8 @@ from harness_nb.events import ToolFinished
 from harness_nb.messages import INTERRUPTED
 from harness_nb.ops.journal import Journal, Origin
 from harness_nb.ops.jsonl import JsonlStore
-from harness_nb.ops.once import once, settle
+from harness_nb.ops.once import once
+from harness_nb.ops.resume import settle
 from harness_nb.seams import Run
 from harness_nb.tools import Toolbox, tool
 
