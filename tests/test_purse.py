@@ -9,12 +9,15 @@ from hypothesis import given, strategies as st
 
 import harness_nb
 from harness_nb import Session, UsageError, call, say, scripted
+from harness_nb.events import Charged, RunStarted
+from harness_nb.jupyter.day import today
 from harness_nb.jupyter.defaults import Defaults, defaults
 from harness_nb.jupyter.kept import where
 from harness_nb.jupyter.options import resume_read
 from harness_nb.jupyter.purse import _read, written
 from harness_nb.messages import Usage
 from harness_nb.ops.allowance import Allowance
+from harness_nb.ops.journal import Journal
 from harness_nb.ops.store import open_store
 from harness_nb.seams import Run
 
@@ -229,3 +232,51 @@ def test_going_on_for_a_session_of_another_name_is_spoken_to_by_its_name():
     assert '`%resume --dollars 1.00 "my notes"` sets' in result.view.ending
     asked = resume_read('--dollars 1.00 "my notes"')
     assert (asked.session, asked.dollars) == ("my notes", 1)
+
+
+def test_two_runs_side_by_side_cant_both_count_on_what_is_left_of_the_day():
+    defaults.day_dollars = 0.15
+    one, other, seen = working(0, "one"), working(0, "other"), []
+
+    def meanwhile(_):
+        seen.append(other.run_blocking("Go", show=False))
+        return turn("Done.")
+
+    one.model = scripted(meanwhile, name="priced")
+    assert one.run_blocking("Go").reason == "done"
+    assert seen[0].reason == "budget"
+    assert "Today's limit of $0.15 is reached: $0.00 used, calls under way may take" in seen[0].detail
+
+
+def test_what_another_run_of_this_process_spends_counts_at_once():
+    defaults.day_dollars = 0.7
+    one, other = working(0, "one"), working(1, "other")
+
+    def meanwhile(_):
+        assert other.run_blocking("Go", show=False).cost == Decimal("0.4")
+        return turn(call("calc", expression="1 + 1"))
+
+    one.model = scripted(meanwhile, turn("Done."), name="priced")
+    assert one.run_blocking("Go").detail.startswith("Today's limit of $0.70 is reached: $0.60 used")
+
+
+def test_what_another_kernel_spent_meanwhile_counts_from_the_next_run_on():
+    defaults.day_dollars = 0.7
+    talk = working(0, "one")
+    assert talk.run_blocking("Go").reason == "done"
+    elsewhere = Journal(open_store(where()).open("of another kernel"))
+    elsewhere(RunStarted("there", "priced", 9))
+    elsewhere(Charged("priced", Usage(10_000, 1_000), Decimal("0.45")))
+    talk.model = working(0).model
+    assert talk.run_blocking("Go").detail.startswith("Today's limit of $0.70 is reached: $0.65 used")
+    assert today(talk.kept).spent.dollars == Decimal("0.65"), "each charge is counted once"
+
+
+def test_the_days_limit_is_raised_for_all_sessions_until_it_is_set_anew():
+    defaults.day_dollars = 0.3
+    talk, other = working(3, "one"), working(1, "other")
+    assert talk.run_blocking("Go").reason == "budget"
+    assert on(talk).detail.startswith("Today's limit of $0.60 is reached: $0.40 used")
+    assert other.run_blocking("Go").detail.startswith("Today's limit of $0.60 is reached")
+    defaults.day_dollars = 0.35
+    assert other.run_blocking("Go").detail.startswith("Today's limit of $0.35 is reached")

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
-from datetime import UTC, datetime
 from decimal import Decimal
 
 from harness_nb.errors import UsageError
 from harness_nb.events import LimitMet
+from harness_nb.jupyter.day import today
 from harness_nb.jupyter.defaults import defaults
-from harness_nb.jupyter.kept import Kept, where
+from harness_nb.jupyter.kept import Kept
 from harness_nb.ops.allowance import KINDS, Allowance, Spent, amount, whose
 from harness_nb.ops.budget import Budget
-from harness_nb.ops.history import History, KeptRun
+from harness_nb.ops.history import KeptRun
 from harness_nb.ops.records import Record
 from harness_nb.ops.spending import Spending, charges
-from harness_nb.ops.store import StoreError, open_store
 
 
 class Purse:
@@ -26,7 +25,7 @@ class Purse:
     def __init__(self, kept: Kept) -> None:
         """Start with what is configured; what was spent is read from what is kept of the session."""
         self._kept = kept
-        self._raised: dict[tuple[str, str], LimitMet] = {}
+        self._raised: dict[str, LimitMet] = {}
         self.last: Budget | None = None
         """The budget of the last run of this kernel."""
 
@@ -37,9 +36,12 @@ class Purse:
         it met is raised by as much again; what its `limits` name now comes first.
         """
         met = goes_on.limit if goes_on is not None else None
-        if goes_on is not None and goes_on.reason == "budget" and met is not None and met.scope != "run":
-            self._raised[met.scope, met.what] = met
-        day = Budget("day", Allowance(dollars=_dollars(defaults.day_dollars)), spent=_today(self._kept))
+        day = today(self._kept)
+        if goes_on is not None and goes_on.reason == "budget" and met is not None:
+            if met.scope == "session":
+                self._raised[met.what] = met
+            elif met.scope == "day":  # which is every session's, so that it stays raised for all of them
+                _raise(day, met)
         records = [record for run in self._kept.history.runs.values() for record in run.charges]
         allowance = Allowance(dollars=_dollars(defaults.session_dollars))
         session = Budget("session", allowance, day, spending(records).spent)
@@ -115,26 +117,6 @@ def spending(records: Iterable[Record]) -> Spending:
 def _before(run: KeptRun) -> Spent:
     spent = spending(run.charges).spent
     return Spent(spent.turns, max(0.0, run.seconds - run.waited), spent.tokens, spent.dollars)
-
-
-def _today(kept: Kept) -> Spent:
-    """Add up what all sessions in this place cost today; that is read only where there is a limit to it."""
-    if defaults.day_dollars is None:
-        return Spent()
-    day = datetime.now(UTC).date().isoformat()
-    if not kept.place:  # then this session is all that is known
-        own = (record for run in kept.history.runs.values() for record in run.charges)
-        return spending(record for record in own if record.at >= day).spent
-    found: list[Record] = []
-    try:
-        store = open_store(where())
-        for info in store.sessions():
-            if info.changed >= day:
-                history = History(store.open(info.name, write=False).read())
-                found += [r for run in history.runs.values() for r in run.charges if r.at >= day]
-    except StoreError as fault:
-        kept.notices.append(f"What was spent today could not be read: {fault}")
-    return spending(found).spent
 
 
 def _dollars(amount: float | None) -> Decimal | None:

@@ -160,6 +160,13 @@ class Level:
         limit, spent = getattr(self.allowance, kind), getattr(self.spent, kind)
         return next((share for share in ALERTS if limit and spent * 100 >= limit * share), 0)
 
+    def renew(self, allowance: Allowance, spent: Spent) -> None:
+        """Take in what was spent elsewhere, and limits that were set anew; limits as they were stay raised."""
+        self.spent = Spent(*(max(getattr(self.spent, kind), getattr(spent, kind)) for kind in KINDS))
+        if allowance != self.first:
+            self.allowance = self.first = allowance
+            self.told = {kind: self._threshold(kind) for kind in KINDS}
+
     def allow(self, more: LimitMet) -> None:
         """Raise a limit, where there is one."""
         limit = getattr(self.allowance, more.what, None)

@@ -141,6 +141,14 @@ class Budget:
                     level.allow(more)
                     return
 
+    def renew(self, allowance: Allowance, spent: Spent) -> None:
+        """Take in what was spent elsewhere meanwhile, `spent` being all of it, and limits that were set anew.
+
+        What is known to be spent stays so where that is more, and what calls under way hold stays held.
+        """
+        with self.lock:
+            self.levels[0].renew(allowance, spent)
+
     @contextmanager
     def timed(self, run: Run) -> Iterator[None]:
         """Count the time that this lasts, apart from what the run waits for people: put it round `agent.run`.
