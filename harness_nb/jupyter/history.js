@@ -78,7 +78,9 @@ export default () => {
     const area = el.closest(".jp-OutputArea");
     if (!area) return;
     const place = [...area.children].findIndex((child) => child.contains(el));
-    seen?.disconnect();
+    // A cell that is run again has a new picker in this place: two would take it from each other without end.
+    const pickers = (area.hnbPickers ??= new Map());
+    pickers.get(place)?.disconnect();
     seen = new MutationObserver(() => {
       const twin = area.children[place]?.querySelector(".hnb-history");
       if (!twin || twin.previousElementSibling === root) return;
@@ -86,6 +88,7 @@ export default () => {
       twin.before(root);
       focus();
     });
+    pickers.set(place, seen);
     seen.observe(area, { childList: true, subtree: true });
     model.send({ ask: "mounted" });
   }

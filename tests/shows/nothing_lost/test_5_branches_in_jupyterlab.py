@@ -32,6 +32,21 @@ def restart(notebook):
     notebook.run(0)
 
 
+def test_a_picker_is_shown_again_by_the_same_cell_and_still_answers(desk):
+    notebook = desk.open([SETUP, *PROMPTS[:2], "%history"])
+    for n in range(4):
+        notebook.run(n)
+    notebook.run(2)
+    for _ in range(2):
+        notebook.run(3)
+        branches = notebook.output(3).locator(".hnb-branches")
+        expect(branches.locator("header")).to_contain_text("history · 3 runs on 2 branches")
+        expect(notebook.output(3).locator(".hnb-history")).to_be_hidden()
+    branches.get_by_role("button", name="Go on from here, the end of run 2").click()
+    expect(branches).to_contain_text("The next prompt follows run 2")
+    assert notebook.faults == []
+
+
 def test_an_old_branch_is_seen_chosen_and_gone_on_from(desk):
     notebook = desk.open([SETUP, *PROMPTS, "%history", "%agent Thank you."])
     notebook.resize(1200, 1500)
