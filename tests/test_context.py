@@ -14,8 +14,8 @@ from harness_nb.events import DecisionMade, Notice
 from harness_nb.jupyter.approval import AtTheCell
 from harness_nb.jupyter.decision_card import DecisionCard
 from harness_nb.jupyter.session import defaults
+from harness_nb.jupyter.terms import Ask
 from harness_nb.jupyter.view import RunView
-from harness_nb.jupyter.work import Ask
 from harness_nb.messages import Summary, Transcript
 from harness_nb.seams import Run
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness_nb.jupyter.work import ModelOrName
+from harness_nb.jupyter.terms import ModelOrName
 from harness_nb.safety.permission import Mode
 
 

@@ -26,8 +26,9 @@ from harness_nb.jupyter.kept import Kept, Restored
 from harness_nb.jupyter.purse import Purse, limit_of, raised, without, written
 from harness_nb.jupyter.result import RunResult
 from harness_nb.jupyter.shell import in_one_line, user_variables, watch_cells
+from harness_nb.jupyter.terms import Ask, ModelOrName, Terms
 from harness_nb.jupyter.words import visible
-from harness_nb.jupyter.work import TOO_LATE, Ask, ModelOrName, Terms, Work
+from harness_nb.jupyter.work import TOO_LATE, Work
 from harness_nb.messages import Decision, Transcript
 from harness_nb.ops.allowance import Allowance
 from harness_nb.ops.history import KeptRun

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable
+from dataclasses import fields
+from typing import TYPE_CHECKING
 
 from harness_nb.agent import Agent, Outcome
-from harness_nb.errors import UsageError
 from harness_nb.events import (
     ApprovalAsked,
     ApprovalDecided,
@@ -32,61 +31,18 @@ from harness_nb.jupyter.effects import effect
 from harness_nb.jupyter.live import Shown, UnshownRun, show_run
 from harness_nb.jupyter.result import RunResult
 from harness_nb.jupyter.segments import ToolUse
-from harness_nb.jupyter.shell import running_shell, user_variables
-from harness_nb.jupyter.variables import described
+from harness_nb.jupyter.shell import running_shell
+from harness_nb.jupyter.terms import Ask, Terms
 from harness_nb.jupyter.view import RunView
-from harness_nb.messages import Decision, Message, Text, Transcript
-from harness_nb.ops.allowance import Allowance
+from harness_nb.messages import Decision, Transcript
 from harness_nb.ops.budget import Budget
 from harness_nb.ops.spending import charges
 from harness_nb.safety.questions import Answer, Question
-from harness_nb.seams import Model, Request, Run
+from harness_nb.seams import Request, Run
 
 if TYPE_CHECKING:
     from harness_nb.jupyter.context import Context
     from harness_nb.ops.history import KeptRun
-
-ModelOrName: TypeAlias = Model | str
-"""A model, or what one is called, such as `local` or `anthropic:MODEL`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """What one run is asked for: the arguments of `Session.run`."""
-
-    prompt: str = ""
-    model: ModelOrName | None = None
-    turns: int | None = None
-    variables: Sequence[str] = ()
-    new: bool = False
-    show: bool = True
-    window: int | None = None
-    fork: bool = False
-    limits: Allowance | None = None
-    """What this run may spend; None for the defaults."""
-    goes_on: KeptRun | None = None
-    """The run that is taken up again, instead of one with a prompt."""
-
-    def message(self) -> Message | None:
-        """Write the message that the model gets; None for a run that goes on. Raises UsageError."""
-        if self.goes_on is not None:
-            return None
-        if not self.prompt.strip():
-            raise UsageError(
-                "There is no prompt: write it after %agent, or on the lines below %%agent. Nothing was sent."
-            )
-        scope = user_variables() if self.variables else {}
-        told = [Text(f"\n\n{described(name, scope)}") for name in self.variables]
-        return Message("user", (Text(self.prompt), *told))
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What is said of a run's limits: whether its model may cost money, and how many turns going on would allow."""
-
-    paid: bool = False
-    turns: int = 0
-
 
 TOO_LATE = "This run doesn't wait to go on any more. Nothing was run."
 
