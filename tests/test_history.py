@@ -133,9 +133,15 @@ def test_every_prefix_and_every_single_loss_is_a_conversation_that_can_be_sent()
 PHASES = [Phase.explicit, Phase.reuse, Phase.generate]
 """To find the smallest such record would take minutes."""
 
+
+def nested(inner):
+    """Lists and objects of such values."""
+    return st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+
+
 junk = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    nested,
     max_leaves=5,
 )
 
