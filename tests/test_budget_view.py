@@ -8,20 +8,24 @@ import pytest
 from hypothesis import given, strategies as st
 
 from harness_nb import Session, call, say, scripted
-from harness_nb.events import Charged, LimitMet, ModelChosen, RunEnded, RunStarted, TurnStarted
+from harness_nb.events import Charged, LimitMet, ModelChosen, Notice, RunEnded, RunStarted, TurnStarted
 from harness_nb.jupyter.defaults import Defaults, defaults
 from harness_nb.jupyter.feed import Feed
+from harness_nb.jupyter.kept import where
 from harness_nb.jupyter.money import Bill, cost
 from harness_nb.jupyter.record import as_html, as_markdown, as_text
+from harness_nb.jupyter.terminal import TerminalRun
 from harness_nb.jupyter.told import view_of
 from harness_nb.jupyter.view import RunView
 from harness_nb.jupyter.work import TOO_LATE
 from harness_nb.messages import Usage
 from harness_nb.ops.allowance import Allowance
 from harness_nb.ops.router import Router
+from harness_nb.ops.store import open_store
 
 PRICES = '[prices."priced"]\ninput = 10\noutput = 100\n'
 MET = LimitMet("dollars", "run", Decimal("0.5"), Decimal("0.4"), Decimal("0.5"))
+NEAR = Notice("This run's limit of $0.50 is used up to 80%.")
 DETAIL = "This run's limit of $0.50 is reached: $0.40 used, and the next call could go beyond it."
 
 
@@ -290,6 +294,39 @@ async def test_alerts_are_told_in_the_run():
         "  This run's limit of $0.70 is used up to 57%.",
         "  This run's limit of $0.70 is used up to 86%.",
     ]
+
+
+async def test_a_limit_that_is_reached_is_not_also_said_to_come_near():
+    talk = working()
+    result = await talk.run("Go", limits=Allowance(dollars=Decimal("0.70")))
+    history = talk.kept.history
+    records = open_store(where()).open("main", write=False).read()
+    assert "is used up to 86%" in " ".join(str(record.data.get("text")) for record in records)
+    for seen in (result.view, view_of(history.runs[history.head], records, history)):
+        assert [line for line in as_text(seen).splitlines() if "is used up" in line] == [
+            "  This run's limit of $0.70 is used up to 57%."
+        ]
+
+
+def test_what_a_front_end_has_of_a_limit_that_came_near_is_taken_back():
+    seen = RunView("Go", clock=lambda: 0.0)
+    feed = Feed(seen)
+    other = Notice("This session's limit of $5.00 is used up to 50%.")
+    for event in (RunStarted("r", "m", 50), TurnStarted(1), NEAR, other):
+        feed.hear(event)
+    assert len(feed.changes()["parts"]) == 2
+    feed.hear(MET)
+    changes = feed.changes()
+    assert changes["cut"] == 0
+    assert [part["text"] for part in changes["parts"].values()] == [other.text]
+
+
+def test_what_comes_after_a_limit_is_written_whole_in_a_terminal():
+    lines = []
+    run = TerminalRun("Go", lines.append)
+    for event in (RunStarted("r", "m", 50), TurnStarted(1), NEAR, MET, Notice("Something else.")):
+        run.listener(event)
+    assert "  Something else.\n" in lines
 
 
 async def test_a_session_may_be_given_a_router_and_each_tier_is_charged_once():

@@ -167,6 +167,7 @@ def test_an_unknown_price_under_a_limit_in_dollars_is_refused_before_anything_is
     assert (result.reason, sent) == ("budget", [])
     assert "The price of `nobody-knows-1` is not known" in result.detail
     assert talk._suspended is None, "nothing can be allowed that would help"
+    assert result.view.ending == result.detail, "which says all that helps"
     result = talk.run_blocking("Go")
     assert (result.reason, result.cost) == ("done", None)
 

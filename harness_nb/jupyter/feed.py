@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from harness_nb.events import CallDelta, Event, Fill, TextDelta, ThinkingDelta, TurnRestarted
+from harness_nb.events import CallDelta, Event, Fill, LimitMet, TextDelta, ThinkingDelta, TurnRestarted
 from harness_nb.jupyter.asking import Asking
 from harness_nb.jupyter.decision_card import DecisionCard
 from harness_nb.jupyter.decision_face import card_face
@@ -44,7 +44,7 @@ class Feed:
         index = self.view.take(event)
         if index is None:
             return
-        if isinstance(event, TurnRestarted):
+        if isinstance(event, TurnRestarted | LimitMet):
             self._forget(index)
         elif index in self._sent:
             self._touched.add(index)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from typing import TextIO
 
-from harness_nb.events import Event, Progress, RetryWaiting, RunStarted, TextDelta, TurnRestarted
+from harness_nb.events import Event, LimitMet, Progress, RetryWaiting, RunStarted, TextDelta, TurnRestarted
 from harness_nb.jupyter.decision_card import DecisionCard
 from harness_nb.jupyter.decision_record import card_as_text
 from harness_nb.jupyter.segments import Note, Segment, ToolUse, Words
@@ -69,6 +69,8 @@ class TerminalRun:
                 self._done = len(self.view.segments) - 1
             case RetryWaiting():  # its note takes the place of the last wait's, which is written already
                 self._done = min(self._done, len(self.view.segments) - 1)
+            case LimitMet():  # what was written stays
+                self._done = min(self._done, len(self.view.segments))
             case _:
                 pass
         while self._done < len(self.view.segments) and self._is_over(self.view.segments[self._done]):

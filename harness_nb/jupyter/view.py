@@ -52,6 +52,7 @@ from harness_nb.jupyter.money import Bill, Offer
 from harness_nb.jupyter.segments import Note, NoteKind, Segment, ToolUse, Words
 from harness_nb.jupyter.words import counted, one_line, took, visible, weight
 from harness_nb.messages import Decision, Message, Text, Thinking, ToolCall, ToolResult, Usage
+from harness_nb.ops.allowance import near
 
 NAME = 60
 """Most characters of a tool's name in a header."""
@@ -105,7 +106,7 @@ class RunView:
         self._started: float | None = None
         self._ended: float | None = None
         self._own_model = ""
-        self._turn_start = 0
+        self._turn_start = self._last_start = 0
         self._open: Words | None = None
         self._calls: dict[str, tuple[int, ToolUse]] = {}
         self._altered: set[int] = set()
@@ -184,6 +185,10 @@ class RunView:
             case "turns" | "budget" if self.offer is not None and self.continues:
                 said = self.offer.told(detail)
                 next_step = self.offer.commands(self.at)
+            case "budget" if (
+                self._met is None
+            ):  # a price is not known: the sentence says what helps, and nothing else does
+                return detail or "The run met its budget."
             case "turns":
                 said, next_step = detail, "What was done stands, and the next prompt goes on from here."
             case _:
@@ -207,7 +212,7 @@ class RunView:
     def take(self, event: Event) -> int | None:
         """Fold one event in; return the index of the segment it touched, None if none.
 
-        After TurnRestarted all segments from the returned index on are other ones than before.
+        After TurnRestarted and LimitMet all segments from the returned index on are other ones than before.
         """
         match event:
             case TextDelta(text):
@@ -226,6 +231,7 @@ class RunView:
                 self.bill.add(event)
             case LimitMet():
                 self._met = event
+                return self._unsay(event)
             case TurnEnded(usage=usage):
                 self.usage += usage
                 return self._close(usage.reasoning)
@@ -271,6 +277,18 @@ class RunView:
         self._open.add(piece)
         return len(self.segments) - 1
 
+    def _unsay(self, met: LimitMet) -> int | None:
+        """Take back that a limit comes near, if the turn before said so: it is reached, and the end says that."""
+        said = near(met.scope, met.what, met.limit)
+        for index in range(len(self.segments) - 1, self._last_start - 1, -1):
+            segment = self.segments[index]
+            if isinstance(segment, Note) and segment.kind == "notice" and segment.text.startswith(said):
+                del self.segments[index]
+                self._turn_start -= index < self._turn_start
+                self._calls = {i: (at - (at > index), use) for i, (at, use) in self._calls.items()}
+                return index
+        return None
+
     def _close(self, reasoning: int = 0) -> int | None:
         """End the words that are open; give this turn's thinking its tokens if there is just one piece of it."""
         if self._open is not None:
@@ -289,7 +307,7 @@ class RunView:
         self._close()
         self.turn = turn
         self.model = self._own_model
-        self._turn_start = len(self.segments)
+        self._last_start, self._turn_start = self._turn_start, len(self.segments)
         self._calls.clear()
         self.doing = "waiting for the model"
 

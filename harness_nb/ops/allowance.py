@@ -154,7 +154,7 @@ class Level:
         if self.told[kind] == before:
             return ""
         limit, spent = (Decimal(str(getattr(amounts, kind))) for amounts in (self.allowance, self.spent))
-        return f"{whose(self.scope)} limit of {amount(kind, limit)} is used up to {spent / limit:.0%}."
+        return f"{near(self.scope, kind, limit)} {spent / limit:.0%}."
 
     def _threshold(self, kind: str) -> int:
         limit, spent = getattr(self.allowance, kind), getattr(self.spent, kind)
@@ -173,6 +173,11 @@ class Level:
         if limit is not None:
             self.allowance = replace(self.allowance, **{more.what: limit + type(limit)(more.more)})
             self.told[more.what] = self._threshold(more.what)
+
+
+def near(scope: str, kind: str, limit: Decimal) -> str:
+    """Begin the sentence that says how much of a limit is used; the share ends it."""
+    return f"{whose(scope)} limit of {amount(kind, limit)} is used up to"
 
 
 def sentence(met: LimitMet, held: Decimal = Decimal()) -> str:
