@@ -312,7 +312,7 @@ async def test_with_ask_context_a_decision_waits_for_the_person_if_there_is_one(
     talk = talking(*[say(call("look", n=n)) for n in range(12)], "Done.", "So.", "So.", window=8_000)
     asker = AtTheCell()
     place = asker.proposals.place = Place(asker, answer, how)
-    await talk._agent(Ask(), asker).run("Look.", Run(talk.transcript, place.listener))
+    await talk._agents.made(Ask(), asker).run("Look.", Run(talk.transcript, place.listener))
     kept = [e for e in place.heard if isinstance(e, Notice) and e.text == "You kept the context as it was."]
     made = [e.decision for e in place.heard if isinstance(e, DecisionMade)]
     assert (bool(made), bool(kept)) == (taken, not taken)

@@ -12,9 +12,9 @@ from IPython.core.interactiveshell import InteractiveShell
 import harness_nb
 from harness_nb import ProviderError, UsageError, call, say, scripted
 from harness_nb.jupyter import session as sessions
+from harness_nb.jupyter.agents import tools_of_the_notebook
 from harness_nb.jupyter.completion import agent_matcher
 from harness_nb.jupyter.options import COMMANDS, OPTIONS, Asked, cell_read, line_read, usage
-from harness_nb.jupyter.session import tools_of_the_notebook
 from harness_nb.jupyter.shell import user_variables
 from harness_nb.jupyter.variables import HIDDEN, described
 from harness_nb.providers.local.known import KNOWN

@@ -9,7 +9,6 @@ It needs no notebook: in a script, `session.run_blocking("...")` does the same a
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from harness_nb.agent import Agent
 from harness_nb.errors import HarnessError, UsageError
+from harness_nb.jupyter.agents import Agents
 from harness_nb.jupyter.approval import AtTheCell
 from harness_nb.jupyter.bridge import attentive, blocking, running_loop
 from harness_nb.jupyter.context import Context
@@ -25,7 +25,7 @@ from harness_nb.jupyter.defaults import defaults
 from harness_nb.jupyter.kept import Kept, Restored
 from harness_nb.jupyter.purse import Purse, limit_of, raised, without, written
 from harness_nb.jupyter.result import RunResult
-from harness_nb.jupyter.shell import in_one_line, user_variables, watch_cells
+from harness_nb.jupyter.shell import in_one_line, watch_cells
 from harness_nb.jupyter.terms import Ask, ModelOrName, Terms
 from harness_nb.jupyter.words import visible
 from harness_nb.jupyter.work import TOO_LATE, Work
@@ -37,14 +37,13 @@ from harness_nb.safety.grants import Approvals, Judgement
 from harness_nb.safety.permission import Mode
 from harness_nb.safety.questions import Answer, Question
 from harness_nb.safety.rulefile import NAME, permissions
-from harness_nb.seams import Model, Run
+from harness_nb.seams import Run
 from harness_nb.tools import Tool
 
 if TYPE_CHECKING:
     from harness_nb.context.account import Account
     from harness_nb.context.relief import Relief
     from harness_nb.context.scratchpad import Scratchpad
-    from harness_nb.recipes import Kit
 
 Value = TypeVar("Value")
 
@@ -79,23 +78,22 @@ class Session:
         """What its runs may spend."""
         self._told: set[str] = set()
         """Models of which it was said that nothing limits what they cost."""
-        self._made: dict[str, tuple[int, Model]] = {}
         self._one_at_a_time = threading.Lock()
         self._work: Work | None = None
         self._suspended: Work | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._kit: Kit | None = None
+        self._agents = Agents(self, self.context.prepare)
         watch_cells()
 
     @property
     def approvals(self) -> Approvals:
         """What has been allowed for this session, and what became of its calls."""
-        return self._kit.approvals if self._kit is not None else Approvals()
+        return self._agents.kit.approvals if self._agents.kit is not None else Approvals()
 
     @property
     def notes(self) -> Scratchpad:
         """The agent's notes in this session, in files that outlast it; in a notebook they show as a table."""
-        return self._tools().notes
+        return self._agents.kept().notes
 
     def __repr__(self) -> str:
         return f"Session({self.name!r}, {len(self.transcript.messages)} messages)"
@@ -274,12 +272,12 @@ class Session:
     @property
     def account(self) -> Account | None:
         """What fills the context window, and what each turn was; None before the first run."""
-        return self._kit.account if self._kit is not None else None
+        return self._agents.kit.account if self._agents.kit is not None else None
 
     @property
     def relief(self) -> Relief | None:
         """What is done when the window fills up; None before the first run."""
-        return self._kit.relief if self._kit is not None else None
+        return self._agents.kit.relief if self._agents.kit is not None else None
 
     @property
     def work(self) -> Work | None:
@@ -298,7 +296,7 @@ class Session:
     def at_rest(self) -> Iterator[tuple[Relief, Agent, Run]]:
         """Hold the session between runs for a measure on its context. Raises UsageError while one is at work."""
         with self._alone():
-            agent = self._agent(Ask(), AtTheCell())
+            agent = self._agents.made(Ask(), AtTheCell())
             work = self._suspended if self.pending else None
             run = Run(self.transcript, work.hear if work is not None else self.kept.hear)
             assert self.relief is not None  # noqa: S101 - an agent has been made
@@ -339,7 +337,7 @@ class Session:
     def _begun(self, ask: Ask) -> Work:
         """Prepare a run of a prompt. What still waited is given up, and the model is told so."""
         asker = AtTheCell(defaults.patience, self._clicked)
-        agent = self._agent(ask, asker)
+        agent = self._agents.made(ask, asker)
         ask.message()  # what can't be sent must not change where the conversation is
         before, waits = self.transcript, bool(self.pending)
         self.transcript = transcript = self.kept.begin(ask.prompt, before, new=ask.new, fork=ask.fork)
@@ -395,7 +393,7 @@ class Session:
             raise UsageError("There is nothing to go on with. Nothing was run.")
         ask = Ask(left.prompt, model, turns, show=show, limits=limits, goes_on=left)
         asker = AtTheCell(defaults.patience, self._clicked)
-        agent = self._agent(ask, asker)
+        agent = self._agents.made(ask, asker)
         if missing := missing_tools(self.kept.history, (tool.name for tool in agent.tools)):
             raise UsageError(MISSING.format(", ".join(f"`{name}`" for name in missing)))
         if self._suspended is not None:
@@ -429,7 +427,7 @@ class Session:
             limits = without(limits, left.limit.what)
         ask = replace(work.ask, turns=None, limits=limits, goes_on=left)
         asker = AtTheCell(defaults.patience, self._clicked)
-        work.go_beyond(self._agent(ask, asker), asker, ask, self.purse.budget(limits, left))
+        work.go_beyond(self._agents.made(ask, asker), asker, ask, self.purse.budget(limits, left))
         self.purse.last = work.budget
         self._tell_raised(work, left)
         self._suspended = None
@@ -449,7 +447,7 @@ class Session:
         """Prepare the suspended run to go on with a decision; `show` None has it go on where it waits."""
         work = self._waiting(question)
         asker = AtTheCell(defaults.patience, self._clicked)
-        agent = self._agent(work.ask, asker)
+        agent = self._agents.made(work.ask, asker)
         if work.overdue(defaults.patience):
             answer = question.deny("No answer came in time.", by="timeout")
         work.go_on(agent, asker, question, answer, show=show)
@@ -477,63 +475,6 @@ class Session:
             task.add_done_callback(self._tasks.discard)
         return ""
 
-    def _tools(self) -> Kit:
-        # Making tools loads pydantic: not before it has to be, so that %load_ext is quick.
-        if self._kit is None:
-            from harness_nb.jupyter.cell_tools import cell_tools
-            from harness_nb.recipes import Kit
-
-            self._kit = Kit(cell_tools(), self.name)
-        return self._kit
-
-    def _agent(self, ask: Ask, asker: AtTheCell) -> Agent:
-        from harness_nb.recipes import Permit, Room, assistant
-
-        tools = tools_of_the_notebook() if self.tools is None else self.tools
-        instructions = defaults.instructions if self.instructions is None else self.instructions
-        mode, rules = self.mode or defaults.mode, (*defaults.rules, *self.rules)
-        agent = assistant(
-            self._model(ask.model),
-            tools,
-            instructions=instructions,
-            permit=Permit(mode, rules, asker, defaults.patience),
-            room=Room(
-                next((one for one in (ask.window, defaults.context_window) if one is not None), None),
-                defaults.context_yellow,
-                defaults.context_red,
-                ask=asker.proposals if defaults.ask_context else None,
-            ),
-            kit=self._tools(),
-        )
-        turns = self._turns(ask, agent.limits.turns)
-        if ask.goes_on is not None and ask.goes_on.turns >= turns:
-            turns += ask.goes_on.turns
-        limits = replace(agent.limits, turns=turns)
-        return replace(agent, limits=limits, prepare=(self.context.prepare, *agent.prepare))
-
-    def _turns(self, ask: Ask, usual: int) -> int:
-        """Return the most turns of a run before a person allows more; a run that goes on has what it had."""
-        before = (ask.goes_on.most or None) if ask.goes_on is not None else None
-        chosen = (ask.turns, before, self.turns, defaults.turns)
-        return next((one for one in chosen if one is not None), usual)
-
-    def _model(self, asked: ModelOrName | None) -> Model:
-        chosen = asked or self.model or defaults.model
-        if chosen is not None and not isinstance(chosen, str):
-            if not callable(chosen):
-                raise UsageError(
-                    f"A model is a name, such as local, or a model object, not {type(chosen).__name__}. Nothing was sent."
-                )
-            return chosen
-        from harness_nb.providers.named import default, model
-
-        name, surroundings = chosen or default(), hash(frozenset(os.environ.items()))
-        if name.startswith("replay:"):  # its file may have been recorded anew
-            return model(name)
-        if name not in self._made or self._made[name][0] != surroundings:  # e.g. another key has been set
-            self._made[name] = surroundings, model(name)
-        return self._made[name][1]
-
 
 _sessions: dict[str, Session] = {}
 """By name, for the process: a notebook's cells and its Python code must find the same one."""
@@ -547,17 +488,6 @@ def session(name: str = MAIN) -> Session:
 def session_names() -> list[str]:
     """Return the names of the sessions that there are."""
     return list(_sessions)
-
-
-def tools_of_the_notebook() -> list[Tool]:
-    """Return the notebook's tools by name; where two have one name, the one that is its variable's own."""
-    found = [
-        (name, value)
-        for name, value in user_variables().items()
-        if issubclass(type(value), Tool) and isinstance(value, Tool)  # a proxy may raise when asked itself
-    ]
-    found.sort(key=lambda pair: pair[0] == pair[1].name)
-    return list({item.name: item for _, item in found}.values())
 
 
 async def _to_its_end(stack: ExitStack, work: Work) -> None:

@@ -257,7 +257,7 @@ async def test_r27_methods_partials_and_odd_defaults_are_tools_too():
 
 
 def test_r27_the_newest_definition_is_the_notebooks_tool(shell):
-    from harness_nb.jupyter.session import tools_of_the_notebook
+    from harness_nb.jupyter.agents import tools_of_the_notebook
 
     source = "from harness_nb import tool\n@tool(effects={{'read'}})\ndef t({}):\n    'Do.'"
     for parameters in ("old: int", "new: str"):
