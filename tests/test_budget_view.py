@@ -189,14 +189,14 @@ def click(work, **other):
 
 
 async def to_its_end(talk):
-    while talk._tasks:
-        await asyncio.wait(talk._tasks)
+    while talk._at_work.tasks:
+        await asyncio.wait(talk._at_work.tasks)
 
 
 async def test_a_click_goes_on_in_place_and_twice_is_once():
     talk = working(3)
     first = await talk.run("Go", limits=HALF)
-    work = talk._suspended
+    work = talk._at_work.held
     offer = work.shown.view.offer
     assert click(work) == ""
     assert work._clicked({"ask": "decide", "answer": "more", "question": offer.id}) == TOO_LATE
@@ -204,14 +204,14 @@ async def test_a_click_goes_on_in_place_and_twice_is_once():
     assert first.view is work.shown.view
     assert (first.view.reason, first.view.bill.words, len(talk.model.requests)) == ("done", "$0.80", 4)
     assert "This run's limit of $0.50 was reached; you made it $1.00." in as_text(first.view)
-    assert talk._suspended is None
+    assert talk._at_work.held is None
     assert work._clicked({"ask": "decide", "answer": "more", "question": offer.id}) == TOO_LATE
 
 
 async def test_each_click_allows_as_much_again_and_the_record_tells_them_all():
     talk = working(6)
     result = await talk.run("Go", limits=HALF)
-    work, requests = talk._suspended, []
+    work, requests = talk._at_work.held, []
     while work.shown.view.offer is not None:
         requests.append(len(talk.model.requests))
         assert click(work) == ""
@@ -227,7 +227,7 @@ async def test_each_click_allows_as_much_again_and_the_record_tells_them_all():
 async def test_a_click_that_comes_late_does_nothing_but_say_so(change):
     talk = working()
     first = await talk.run("Go", limits=HALF)
-    work = talk._suspended
+    work = talk._at_work.held
     late = {"ask": "decide", "answer": "more", "question": work.shown.view.offer.id}
     match change:
         case "a prompt":
@@ -251,8 +251,8 @@ async def test_a_click_that_comes_late_does_nothing_but_say_so(change):
 async def test_while_a_run_is_at_work_a_click_says_so():
     talk = working()
     await talk.run("Go", limits=HALF)
-    work = talk._suspended
-    with talk._alone():
+    work = talk._at_work.held
+    with talk._at_work.alone():
         assert "is at work on another prompt" in click(work)
     assert work.shown.view.offer is not None, "it can be clicked again"
     assert click(work) == ""
@@ -262,7 +262,7 @@ async def test_while_a_run_is_at_work_a_click_says_so():
 async def test_a_run_that_can_no_longer_be_taken_up_says_why_and_stays():
     talk = working()
     await talk.run("Go", limits=HALF)
-    work, talk.model = talk._suspended, "nonesuch"
+    work, talk.model = talk._at_work.held, "nonesuch"
     assert "No model is called `nonesuch`." in click(work)
     assert work.shown.view.offer is not None
 

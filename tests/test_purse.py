@@ -59,7 +59,7 @@ def on(talk, **how):
 
 
 def met(talk):
-    offer = talk._suspended.shown.view.offer
+    offer = talk._at_work.held.shown.view.offer
     return offer.met.limit, offer.met.more
 
 
@@ -166,7 +166,7 @@ def test_an_unknown_price_under_a_limit_in_dollars_is_refused_before_anything_is
     result = talk.run_blocking("Go", limits=spends(dollars="1"))
     assert (result.reason, sent) == ("budget", [])
     assert "The price of `nobody-knows-1` is not known" in result.detail
-    assert talk._suspended is None, "nothing can be allowed that would help"
+    assert talk._at_work.held is None, "nothing can be allowed that would help"
     assert result.view.ending == result.detail, "which says all that helps"
     result = talk.run_blocking("Go")
     assert (result.reason, result.cost) == ("done", None)

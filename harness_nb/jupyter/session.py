@@ -8,24 +8,23 @@ It needs no notebook: in a script, `session.run_blocking("...")` does the same a
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from harness_nb.agent import Agent
-from harness_nb.errors import HarnessError, UsageError
+from harness_nb.errors import UsageError
 from harness_nb.jupyter.agents import Agents
 from harness_nb.jupyter.approval import AtTheCell
-from harness_nb.jupyter.bridge import attentive, blocking, running_loop
+from harness_nb.jupyter.at_work import AtWork
+from harness_nb.jupyter.bridge import attentive, blocking
 from harness_nb.jupyter.context import Context
 from harness_nb.jupyter.defaults import defaults
 from harness_nb.jupyter.kept import Kept, Restored
 from harness_nb.jupyter.purse import Purse, limit_of, raised, without, written
 from harness_nb.jupyter.result import RunResult
-from harness_nb.jupyter.shell import in_one_line, watch_cells
+from harness_nb.jupyter.shell import watch_cells
 from harness_nb.jupyter.terms import Ask, ModelOrName, Terms
 from harness_nb.jupyter.words import visible
 from harness_nb.jupyter.work import TOO_LATE, Work
@@ -56,8 +55,7 @@ class Session:
 
     Set `model`, `turns`, `instructions`, `tools`, `mode` or `rules` to have the next runs use them. `tools` is None for
     the functions with `@tool` that the notebook defines, the newest definition of each; a list for
-    exactly these. `transcript` is the whole record, `context` what the model sees of it and how that is changed,
-    `last_error` what made the last failed run fail.
+    exactly these. `transcript` is the whole record, `context` what the model sees of it and how that is changed.
     """
 
     def __init__(self, name: str = MAIN) -> None:
@@ -73,17 +71,18 @@ class Session:
         self.kept = Kept(name, "%history" if name == MAIN else f'%history --session "{name}"')
         """Where the session's journal is, its branches, and what an earlier kernel left."""
         self.context = Context(self)
-        self.last_error: BaseException | None = None
         self.purse = Purse(self.kept)
         """What its runs may spend."""
         self._told: set[str] = set()
         """Models of which it was said that nothing limits what they cost."""
-        self._one_at_a_time = threading.Lock()
-        self._work: Work | None = None
-        self._suspended: Work | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._at_work = AtWork(name)
         self._agents = Agents(self, self.context.prepare)
         watch_cells()
+
+    @property
+    def last_error(self) -> BaseException | None:
+        """What made the last failed run fail."""
+        return self._at_work.last_error
 
     @property
     def approvals(self) -> Approvals:
@@ -126,7 +125,7 @@ class Session:
         see `resume`. A prompt instead has the calls that wait answered as not approved.
         """
         ask = Ask(prompt, model, turns, variables, new, show, window, fork, limits)
-        with self._working(lambda: self._begun(ask)) as work:
+        with self._at_work.run(lambda: self._begun(ask)) as work:
             async with attentive():
                 return work.result(await work.outcome())
 
@@ -145,7 +144,7 @@ class Session:
     ) -> RunResult:
         """Do what `run` does where one can't await: in a function, a script, a tool."""
         ask = Ask(prompt, model, turns, variables, new, show, window, fork, limits)
-        with self._working(lambda: self._begun(ask)) as work:
+        with self._at_work.run(lambda: self._begun(ask)) as work:
             return work.result(blocking(work.outcome()))
 
     def restore(self) -> Restored:
@@ -153,7 +152,7 @@ class Session:
 
         If `.run` is not None, `go_on` takes that run up again. A second time changes nothing. Book chapter 21.
         """
-        with self._alone():
+        with self._at_work.alone():
             restored = self.kept.restore()
             self.transcript = self.kept.transcript()
             return restored
@@ -173,7 +172,7 @@ class Session:
         its tool's own check finds that it had no effect, or if a person allows it. A limit that ended the run is raised
         by as much again, unless `turns` or `limits` names it: what they don't name stays as it was. Raises UsageError if there is nothing to go on with, or a tool that a call waits for is missing.
         """
-        with self._working(lambda: self._continued(restored, model, turns, limits, show=show)) as work:
+        with self._at_work.run(lambda: self._continued(restored, model, turns, limits, show=show)) as work:
             async with attentive():
                 return work.result(await work.outcome())
 
@@ -187,7 +186,7 @@ class Session:
         show: bool = True,
     ) -> RunResult:
         """Do what `go_on` does where one can't await."""
-        with self._working(lambda: self._continued(restored, model, turns, limits, show=show)) as work:
+        with self._at_work.run(lambda: self._continued(restored, model, turns, limits, show=show)) as work:
             return work.result(blocking(work.outcome()))
 
     def undo(self) -> KeptRun:
@@ -201,7 +200,7 @@ class Session:
         self._gone_back(lambda: self.kept.use(run))
 
     def _gone_back(self, step: Callable[[], Value]) -> Value:
-        with self._alone():
+        with self._at_work.alone():
             self.kept.keep(self.transcript)
             done = step()
             self._give_up()
@@ -211,8 +210,13 @@ class Session:
     @property
     def pending(self) -> tuple[Question, ...]:
         """The questions that a suspended run waits with, oldest first; empty when nothing waits."""
-        work = self._suspended
-        return work.waiting if work is not None and work.run.transcript is self.transcript else ()
+        return self._suspended.waiting if self._suspended is not None else ()
+
+    @property
+    def _suspended(self) -> Work | None:
+        """The run that waits for decisions, None where nothing waits in the conversation as it stands."""
+        work = self._at_work.held
+        return work if work is not None and work.waiting and work.run.transcript is self.transcript else None
 
     async def resume(self, question: Question, answer: Answer, *, show: bool = True) -> RunResult:
         """Take a suspended run up again with the answer to one of its questions, and return how it ended.
@@ -226,18 +230,18 @@ class Session:
         A run that is taken up by a click goes on while no cell is at work: Stop in its view, or `stop`, ends it.
         The front end's ■ interrupts cells, and so does nothing to it.
         """
-        with self._working(lambda: self._taken_up(question, answer, show=show)) as work:
+        with self._at_work.run(lambda: self._taken_up(question, answer, show=show)) as work:
             async with attentive():
                 return work.result(await work.outcome())
 
     def resume_blocking(self, question: Question, answer: Answer, *, show: bool = True) -> RunResult:
         """Do what `resume` does where one can't await."""
-        with self._working(lambda: self._taken_up(question, answer, show=show)) as work:
+        with self._at_work.run(lambda: self._taken_up(question, answer, show=show)) as work:
             return work.result(blocking(work.outcome()))
 
     def waiting_as_text(self) -> str:
         """Write what waits for a decision, whole, with what to type; empty when nothing waits."""
-        return self._suspended.waiting_as_text() if self._suspended is not None and self.pending else ""
+        return self._suspended.waiting_as_text() if self._suspended is not None else ""
 
     def allowed(self, question: Question) -> Answer:
         """Make the answer that allows a call that waits, with the arguments as its card shows them now. Raises UsageError."""
@@ -252,9 +256,10 @@ class Session:
 
     def _waiting(self, question: Question) -> Work:
         """Return the suspended run that this question is about."""
-        if self._suspended is None or question not in self.pending:
+        work = self._suspended
+        if work is None or question not in work.waiting:
             raise UsageError(NOT_PENDING)
-        return self._suspended
+        return work
 
     def new(self) -> None:
         """Begin a new conversation; what was said before stays in the results of its runs, and what waits is given up."""
@@ -264,8 +269,8 @@ class Session:
 
     def stop(self) -> None:
         """End the run in progress, from any thread; it returns with reason `interrupted`."""
-        if self._work is not None:
-            self._work.stop()
+        if self.work is not None:
+            self.work.stop()
 
     # -- for `context`
 
@@ -282,11 +287,11 @@ class Session:
     @property
     def work(self) -> Work | None:
         """The run at work, None between runs; a suspended one is not at work."""
-        return self._work
+        return self._at_work.work
 
     def decide(self, decision: Decision) -> None:
         """Have a decision about the context join the record: at once, or when the reply on its way is complete."""
-        work = self._work or (self._suspended if self.pending else None)
+        work = self.work or self._suspended
         if work is not None:
             work.decide(decision)
         else:
@@ -295,44 +300,12 @@ class Session:
     @contextmanager
     def at_rest(self) -> Iterator[tuple[Relief, Agent, Run]]:
         """Hold the session between runs for a measure on its context. Raises UsageError while one is at work."""
-        with self._alone():
+        with self._at_work.alone():
             agent = self._agents.made(Ask(), AtTheCell())
-            work = self._suspended if self.pending else None
-            run = Run(self.transcript, work.hear if work is not None else self.kept.hear)
+            waits = self._suspended
+            run = Run(self.transcript, waits.hear if waits is not None else self.kept.hear)
             assert self.relief is not None  # noqa: S101 - an agent has been made
             yield self.relief, agent, run
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Hold the session. Raises UsageError while a run is at work."""
-        if not self._one_at_a_time.acquire(blocking=False):
-            raise UsageError(_BUSY.format(self.name))
-        try:
-            yield
-        finally:
-            self._one_at_a_time.release()
-
-    @contextmanager
-    def _working(self, begin: Callable[[], Work]) -> Iterator[Work]:
-        """Hold the session for one run, show it while it lasts, and have what goes wrong said in one line."""
-        mine, work = self._one_at_a_time.acquire(blocking=False), None
-        try:
-            if not mine:
-                raise UsageError(_BUSY.format(self.name))
-            self._work = work = begin()
-            try:
-                yield work
-            finally:
-                work.shown.close()
-                self._suspended = work if work.held else None
-        except BaseException as fault:
-            in_one_line(fault, told=work is not None and work.told)
-            self.last_error = fault
-            raise
-        finally:
-            if mine:
-                self._work = None
-                self._one_at_a_time.release()
 
     def _begun(self, ask: Ask) -> Work:
         """Prepare a run of a prompt. What still waited is given up, and the model is told so."""
@@ -360,7 +333,7 @@ class Session:
             context=self.context,
             journal=self.kept.journal,
             budget=self.purse.budget(ask.limits, ask.goes_on),
-            allow=lambda work: self._in_its_place(lambda: self._allowed(work)),
+            allow=lambda work: self._at_work.by_click(lambda: self._allowed(work)),
             terms=self._terms(agent, ask),
         )
         for text in self.kept.notices:
@@ -396,9 +369,8 @@ class Session:
         agent = self._agents.made(ask, asker)
         if missing := missing_tools(self.kept.history, (tool.name for tool in agent.tools)):
             raise UsageError(MISSING.format(", ".join(f"`{name}`" for name in missing)))
-        if self._suspended is not None:
-            self._suspended.leave()
-            self._suspended = None
+        if (waited := self._at_work.let_go()) is not None:
+            waited.leave()
         if again := left.unbegun:
             self.transcript = self.kept.reopen(left, agent.model.name, again)
         work = self._shown(agent, self.transcript, ask, asker)
@@ -419,7 +391,7 @@ class Session:
     def _allowed(self, work: Work) -> Work:
         """Prepare the run that a limit ended to go on beyond it where it stands."""
         left = self.kept.history.runs.get(work.run.id)
-        stands = work is self._suspended and work.run.transcript is self.transcript
+        stands = work is self._at_work.held and work.run.transcript is self.transcript
         if left is None or not stands or left.id != self.kept.history.head:
             raise UsageError(TOO_LATE)
         limits = work.ask.limits
@@ -430,12 +402,12 @@ class Session:
         work.go_beyond(self._agents.made(ask, asker), asker, ask, self.purse.budget(limits, left))
         self.purse.last = work.budget
         self._tell_raised(work, left)
-        self._suspended = None
+        self._at_work.let_go()
         return work
 
     def _give_up(self) -> None:
         """Have nothing wait any more: a new request came instead of a decision."""
-        work, self._suspended = self._suspended, None
+        work = self._at_work.let_go()
         if work is None:
             return
         for question in work.waiting:
@@ -451,29 +423,12 @@ class Session:
         if work.overdue(defaults.patience):
             answer = question.deny("No answer came in time.", by="timeout")
         work.go_on(agent, asker, question, answer, show=show)
-        self._suspended = None
+        self._at_work.let_go()
         return work
 
     def _clicked(self, question: Question, answer: Answer) -> str:
         """Take the suspended run up again where it waits; return in a sentence why that can't be."""
-        return self._in_its_place(lambda: self._taken_up(question, answer, show=None))
-
-    def _in_its_place(self, begin: Callable[[], Work]) -> str:
-        """Have a run go on by a click, its cell being over; return in a sentence why that can't be."""
-        loop = running_loop()
-        if loop is None or threading.current_thread() is not threading.main_thread():
-            return (
-                "This kernel can't take it up by a click: decide by a command in a cell, as it stands above."
-            )
-        with ExitStack() as stack:
-            try:
-                work = stack.enter_context(self._working(begin))
-            except HarnessError as fault:
-                return str(fault)
-            task = loop.create_task(_to_its_end(stack.pop_all(), work))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        return ""
+        return self._at_work.by_click(lambda: self._taken_up(question, answer, show=None))
 
 
 _sessions: dict[str, Session] = {}
@@ -490,19 +445,8 @@ def session_names() -> list[str]:
     return list(_sessions)
 
 
-async def _to_its_end(stack: ExitStack, work: Work) -> None:
-    """Run what a click has taken up; the view says what comes of it, and `last_error` what goes wrong beside."""
-    with suppress(Exception), stack:
-        await work.outcome()
-
-
 LOOSENED = (
     f"{NAME} in this folder lets more happen without asking than usual: `%agent permissions` shows what."
-)
-
-_BUSY = (
-    "Session `{}` is at work on another prompt: wait for it, stop it, or use another session "
-    "(%agent --session NAME). Nothing was sent."
 )
 
 UNLIMITED = (
