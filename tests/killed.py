@@ -253,7 +253,7 @@ class SlowLog:
 
     def __init__(self, log, life):
         self.log, self.life, self.written = log, life, 0
-        self.name, self.warnings = log.name, log.warnings
+        self.name, self.warnings, self.gone = log.name, log.warnings, False
 
     def read(self):
         return self.log.read()

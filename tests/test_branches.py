@@ -1,16 +1,22 @@
 """Cells that are run again, undo and switching: which conversation the model sees then, and what the cell says of its earlier versions."""
 
 import os
+import shutil
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
 import harness_nb
 from harness_nb import UsageError, call, say, scripted, tool
+from harness_nb.errors import RunStop
 from harness_nb.jupyter import session as sessions
+from harness_nb.jupyter.defaults import defaults
 from harness_nb.jupyter.history_tree import Tree, spans
+from harness_nb.jupyter.kept import where
 from harness_nb.jupyter.record import as_html, as_markdown, as_text, bundle
 from harness_nb.messages import Message, Text, Transcript
+from harness_nb.ops.store import open_store
 
 
 class Notebook:
@@ -329,6 +335,75 @@ def test_a_forked_process_keeps_a_journal_of_its_own(notebook):
     assert os.read(reading, 1000) == b"one > two|main-2"
     assert asked() == ["one"]
     assert notebook.run("b", "%agent three").text == "one > three"
+
+
+# A journal that is deleted while it is open
+
+DELETED = "This session's journal was deleted or replaced; it goes on with the conversation so far, as main in kept/"
+
+
+def test_a_session_whose_folder_was_deleted_goes_on_and_says_so_once(notebook):
+    notebook.run("a", "%agent one")
+    notebook.run("b", "%agent two")
+    shutil.rmtree(where())
+    after = notebook.run("c", "%agent three")
+    assert (after.reason, after.text) == ("done", "one > two > three")
+    [told] = notices(after)
+    assert told.startswith(DELETED)
+    assert notices(notebook.run("d", "%agent four")) == []
+    restarted()
+    notebook.run("", "%resume")
+    assert asked() == ["one", "two", "three", "four"], "the new journal has it all"
+
+
+@pytest.mark.parametrize("do", ["%history undo", "%history use 1"])
+def test_going_back_where_the_journal_was_deleted_goes_back(notebook, do):
+    notebook.run("a", "%agent one")
+    notebook.run("b", "%agent two")
+    shutil.rmtree(where())
+    notebook.run("c", do)
+    assert notebook.run("d", "%agent three").text == "one > three"
+
+
+def test_resuming_where_the_journal_was_deleted_says_so(notebook, capsys):
+    notebook.run("a", "%agent one")
+    Path(where(), "main.jsonl").unlink()
+    notebook.run("b", "%resume")
+    assert capsys.readouterr().out.splitlines()[-1].startswith(DELETED)
+    assert notebook.run("c", "%agent two").text == "one > two"
+
+
+def test_a_journal_that_an_editor_saved_anew_goes_on_with_its_runs(notebook):
+    notebook.run("a", "%agent one")
+    path = Path(where(), "main.jsonl")
+    Path("copy").write_bytes(path.read_bytes())
+    Path("copy").replace(path)
+    assert notices(notebook.run("b", "%agent two"))[0].startswith(DELETED)
+    assert [run.prompt for run in harness_nb.session().kept.history.runs.values()] == ["one", "two"]
+
+
+def test_a_session_that_was_deleted_from_a_database_goes_on(notebook):
+    defaults.store = "sqlite:///kept.db"
+    try:
+        notebook.run("a", "%agent one")
+        open_store(defaults.store).delete("main")
+        after = notebook.run("b", "%agent two")
+    finally:
+        defaults.store = None
+    assert after.text == "one > two"
+    assert notices(after)[0].startswith("This session's journal was deleted")
+
+
+def test_a_run_whose_journal_is_deleted_meanwhile_ends_with_a_sentence_without_the_whole_path(notebook):
+    def deletes(request):
+        shutil.rmtree(where())
+        return "Hello."
+
+    harness_nb.session().model = scripted(deletes, heard)
+    with pytest.raises(RunStop, match=r"/main.jsonl` was deleted or replaced while it was open") as raised:
+        notebook.run("a", "%agent one")
+    assert where() not in str(raised.value)
+    assert "one > two" in notebook.run("b", "%agent two").text
 
 
 # The record of a cell that was run again

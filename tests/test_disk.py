@@ -108,7 +108,7 @@ assert [info.name for info in store.sessions()] == ["main"]
             "no namespace with a disk of its own can be had here; the tests before have limits of another kind"
         )
     first, second = child(script, before=mount)
-    assert "`/tmp/sessions/main.jsonl` can't grow, the disk is full" in first
+    assert "`sessions/main.jsonl` can't grow, the disk is full" in first
     assert "other.jsonl` can't grow, the disk is full" in second
 
 

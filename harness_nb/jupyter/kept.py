@@ -23,6 +23,7 @@ from harness_nb.jupyter.history_versions import Versions
 from harness_nb.jupyter.shell import cell_at_work, execution_count, user_variables
 from harness_nb.jupyter.words import counted
 from harness_nb.messages import Decision, Entry, ToolCall, Transcript, Usage
+from harness_nb.ops.disk import shown
 from harness_nb.ops.history import History, KeptRun
 from harness_nb.ops.journal import Journal, Origin
 from harness_nb.ops.redacted import Redaction
@@ -145,6 +146,7 @@ class Kept:
 
     def begin(self, prompt: str, transcript: Transcript, *, new: bool, fork: bool) -> Transcript:
         """Say where the next run comes from, and return the conversation that it goes on with."""
+        self._go_on_anew()
         history = self.history
         (cell, execution), count = cell_at_work(), execution_count()
         before, self.versions = history.head or self._before, Versions()
@@ -223,8 +225,35 @@ class Kept:
             journal(_added(entry))
         journal(RunEnded("done", "", 0, Usage()))
 
+    @property
+    def _gone(self) -> bool:
+        """Whether the journal was deleted while it was open."""
+        log = self.journal.log if self.opened else None
+        return log is not None and log.gone
+
+    def _anew(self) -> str:
+        """Open the journal anew if it was deleted, with the conversation so far; return a sentence that says so."""
+        if not self._gone:
+            return ""
+        head, transcript = self.history.head, self.transcript()
+        self.close()
+        self._journal = None
+        if head in self.history.runs and self.history.transcript(head).entries == transcript.entries:
+            # A copy of it took its place.
+            self.history.head, self._known = head, transcript
+        else:
+            self._adopt(transcript)
+        if not self.place:
+            return ""  # that it is not kept is said already
+        return f"This session's journal was deleted or replaced; it goes on with the conversation so far, as {self.place}."
+
+    def _go_on_anew(self) -> None:
+        if anew := self._anew():
+            self.notices.append(anew)
+
     def hear(self, event: Event) -> None:
         """Keep what happens between runs: decisions on the context, and what they cost. Fits the listener socket."""
+        self._go_on_anew()
         if isinstance(event, DecisionMade):
             self.journal.decide(event.decision)
         elif isinstance(event, Charged):
@@ -239,6 +268,7 @@ class Kept:
 
     def restore(self) -> Restored:
         """Go on from what an earlier kernel left, or from where this one is; nothing runs by that."""
+        anew = self._anew()
         journal = self.journal
         history = journal.history
         history.head, self._before, self._untouched = history.head or self._before, "", False
@@ -251,7 +281,12 @@ class Kept:
         given = settle(transcript, journal)
         self._known = transcript
         open_ = last.reason != "done"
-        return Restored((_found(history, last), *_told(history, len(given))), last if open_ else None)
+        if anew and is_set(last):
+            return Restored((anew,), None)
+        return Restored(
+            (*([anew] if anew else []), _found(history, last), *_told(history, len(given))),
+            last if open_ else None,
+        )
 
     def reopen(self, run: KeptRun, model: str, calls: Iterable[ToolCall]) -> Transcript:
         """Have calls wait again that a stop kept from being begun; return the conversation with them open."""
@@ -272,6 +307,10 @@ class Kept:
 
     def use(self, run: str) -> None:
         """Go on from the end of this run; empty for the very beginning."""
+        if self._gone:
+            self.history.head, self._known = run, None
+            self._go_on_anew()
+            return
         self.journal.go_to(run)
         self._known, self._before, self._untouched = None, "", False
 
@@ -297,7 +336,9 @@ def _added(entry: Entry) -> MessageAdded | DecisionMade:
 
 
 def _shown(place: str) -> str:
-    """Name a store without its password."""
+    """Name a store without its password, and without the folders that it is deep in."""
+    if "://" not in place and Path(place).is_absolute():
+        return shown(Path(place)).strip("`")
     return re.sub(r"//[^@/]*@", "//", place)
 
 

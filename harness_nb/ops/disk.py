@@ -36,10 +36,10 @@ def sentence(fault: OSError, path: Path, what: str) -> str:
 
 
 def shown(path: Path) -> str:
-    """A path as it is told to a person: from the current folder if it lies in it."""
+    """A path as it is told to a person: from the current folder if it lies in it, else its last two parts."""
     with contextlib.suppress(ValueError, OSError):
         return f"`{path.absolute().relative_to(Path.cwd())}`"
-    return f"`{path}`"
+    return f"`{Path(*path.absolute().parts[1:][-2:])}`"
 
 
 def write_whole(fd: int, content: bytes, *, sync: bool = False) -> None:

@@ -59,6 +59,11 @@ class JsonlLog:
         """What was mended when the file was opened, and what was wrong with it when it was last read."""
         return (*self._mended, *self._faults)
 
+    @property
+    def gone(self) -> bool:
+        """Whether there is no such file any more."""
+        return not self._path.is_file()
+
     def read(self) -> list[Record]:
         """Return every whole record in the file's order, but for the session's own, which comes first."""
         return self._session_first(self._found())
@@ -124,6 +129,11 @@ class JsonlWriter(JsonlLog):
                 self._end()
                 raise
 
+    @property
+    def gone(self) -> bool:
+        """Whether the open file was deleted or replaced."""
+        return self._end.alive and not os.fstat(self._fd).st_nlink
+
     def read(self) -> list[Record]:
         """Return every whole record; the first time, as it was found on opening."""
         unread, self._unread = self._unread, None
@@ -163,9 +173,9 @@ class JsonlWriter(JsonlLog):
         """See that the file is still ours to write, and still where it can be found again."""
         if not self._end.alive:
             raise StoreError(f"The session `{self._name}` is closed; open it again.")
-        if not os.fstat(self._fd).st_nlink:
+        if self.gone:
             raise StoreError(
-                f"{shown(self._path)} was deleted or replaced while it was written; open the session again."
+                f"{shown(self._path)} was deleted or replaced while it was open; the next time it is opened, it is begun anew."
             )
 
     def _begin(self) -> None:

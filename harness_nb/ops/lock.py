@@ -85,7 +85,8 @@ class Lock:
             return
         if os.getpid() == self._pid and os.name != "nt":
             with contextlib.suppress(OSError):
-                self._path.unlink()
+                if self._is_there(fd):  # else the folder was deleted, and what is there now is another's
+                    self._path.unlink()
         os.close(fd)
         if os.getpid() == self._pid and os.name == "nt":  # there, no open file can be taken away
             with contextlib.suppress(OSError):

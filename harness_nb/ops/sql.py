@@ -156,6 +156,14 @@ class SqlLog:
         """What was wrong with the records when they were last read."""
         return tuple(self._warnings)
 
+    @property
+    def gone(self) -> bool:
+        """Whether the session was deleted; one of the same name may have been made since."""
+        table = tables().sessions
+        with self._database.transaction() as connection:
+            query = table.select().with_only_columns(table.c.id).where(table.c.id == self._session)
+            return connection.scalar(query) is None
+
     def read(self) -> list[Record]:
         """Return every record in order, as of one moment, whoever writes meanwhile."""
         table = tables().records
@@ -163,7 +171,7 @@ class SqlLog:
             query = table.select().where(table.c.session == self._session).order_by(table.c.seq)
             rows = connection.execute(query).all()
         if not rows:
-            raise StoreError(self._gone())
+            raise StoreError(self._deleted())
         self._warnings = []
         read = [_record(*row[1:]) for row in rows]
         broken = [f"{row.seq:,}" for row, record in zip(rows, read, strict=True) if record is None]
@@ -204,7 +212,7 @@ class SqlLog:
         taken = {"session": self._session, "more": size, "now": at}
         seq = connection.scalar(tables().taking, taken)
         if seq is None:
-            raise StoreError(self._gone())
+            raise StoreError(self._deleted())
         return int(seq)
 
     def _kept(self, connection: Connection, known: tuple[str, ...]) -> int:
@@ -220,8 +228,8 @@ class SqlLog:
         ).one_or_none()
         return seq if row is not None and tuple(row[2:]) == known else 0
 
-    def _gone(self) -> str:
-        return f"The session `{self._name}` was deleted while it was open; open it again to begin anew."
+    def _deleted(self) -> str:
+        return f"The session `{self._name}` was deleted while it was open; the next time it is opened, it is begun anew."
 
 
 def _record(seq: object, at: object, kind: object, run: object, data: object) -> Record | None:

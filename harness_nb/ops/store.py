@@ -50,6 +50,11 @@ class Log(Protocol):
         """What was wrong with what was read, each in a sentence for a person, e.g. a line that was cut off."""
         ...
 
+    @property
+    def gone(self) -> bool:
+        """Whether the journal was deleted or replaced since it was opened, so that nothing can be kept in it any more."""
+        ...
+
     def read(self) -> list[Record]:
         """Return every record in order, the `session` record first; what can't be read is passed over with a warning."""
         ...
