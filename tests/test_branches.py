@@ -382,14 +382,14 @@ def test_a_journal_that_an_editor_saved_anew_goes_on_with_its_runs(notebook):
     assert [run.prompt for run in harness_nb.session().kept.history.runs.values()] == ["one", "two"]
 
 
-def test_a_session_that_was_deleted_from_a_database_goes_on(notebook):
-    defaults.store = "sqlite:///kept.db"
+def test_a_session_that_was_deleted_from_a_database_goes_on(notebook, tmp_path):
+    defaults.store = f"sqlite:///{tmp_path / 'kept.db'}"
     try:
         notebook.run("a", "%agent one")
         open_store(defaults.store).delete("main")
         after = notebook.run("b", "%agent two")
     finally:
-        defaults.store = None
+        defaults.store = ""
     assert after.text == "one > two"
     assert notices(after)[0].startswith("This session's journal was deleted")
 

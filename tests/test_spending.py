@@ -9,16 +9,16 @@ from hypothesis import given, strategies as st
 
 from harness_nb.agent import Agent
 from harness_nb.events import Charged
-from harness_nb.messages import Usage, assistant, user
+from harness_nb.messages import Usage
 from harness_nb.ops.allowance import Spent
 from harness_nb.ops.budget import Budget
 from harness_nb.ops.journal import Journal
 from harness_nb.ops.meter import budget_of_run, metered, spawned
 from harness_nb.ops.records import Record
-from harness_nb.ops.spending import Charge, Spending, changed, charges, collapse
+from harness_nb.ops.spending import Charge, Spending, charges, collapse
 from harness_nb.ops.store import open_store
 from harness_nb.providers.scripted import call, say, scripted
-from harness_nb.seams import Request, Run, ToolSpec, layered
+from harness_nb.seams import Run, layered
 from harness_nb.tools import Toolbox, tool
 
 AT = datetime(2026, 12, 1, tzinfo=UTC)
@@ -187,25 +187,3 @@ def test_a_small_or_natural_fall_is_not_told(now):
 
 def test_a_cache_that_was_never_read_can_not_collapse():
     assert collapse(Usage(10_000, 1), Usage(10_000, 1)) == collapse(Usage(), Usage(5)) == ""
-
-
-def test_the_first_part_that_differs_is_named():
-    a, b = ToolSpec("a", "A.", {}), ToolSpec("b", "B.", {})
-    first, reply = user("hi"), assistant("hello")
-    request = Request("Be brief.", (first, reply), (a, b))
-
-    def name(instructions="Be brief.", messages=(first, reply), tools=(a, b)):
-        return changed(request, Request(instructions, messages, tools))
-
-    assert name() == name(messages=(first, reply, user("more"))) == ""
-    assert name(tools=(a,)) == "the tools (`b`)"
-    assert name("Be long.", tools=(a, ToolSpec("b", "Other.", {}))) == "the tools (`b`)"
-    assert name(tools=(b, a)) == "the tools (their order)"
-    assert (
-        name(tools=tuple(ToolSpec(str(n), "N.", {}) for n in range(5)))
-        == "the tools (`a`, `b`, `0` and 4 more)"
-    )
-    assert name(tools=(a, b, ToolSpec("c", "C.", {}, deferred=True))) == ""
-    assert name("Be long.") == "the instructions"
-    assert name(messages=(first, assistant("hello"))) == "message 2 of 2"
-    assert name(messages=(first,)) == "the conversation, which is shorter now,"

@@ -20,7 +20,6 @@ from harness_nb.messages import Usage
 from harness_nb.ops.allowance import Spent
 from harness_nb.ops.prices import Price, price as listed
 from harness_nb.ops.records import Record
-from harness_nb.seams import Request
 
 Key = Literal["run", "turn", "agent", "model", "purpose"]
 
@@ -163,28 +162,3 @@ def collapse(before: Usage, now: Usage, changed: str = "") -> str:
         return ""
     why = f": {changed} changed" if changed else ""
     return f"The provider read {is_:.0%} of the request from its cache, after {was:.0%} before{why}. About {anew:,} tokens are paid for in full again."
-
-
-def changed(before: Request, now: Request) -> str:
-    """Name the first part of a request in which it is not the one before with more at its end; empty where it is.
-
-    Providers cache from the beginning: what comes after the first difference is read anew.
-    """
-    if names := _differing(before, now):
-        return f"the tools ({names})"
-    if before.instructions != now.instructions:
-        return "the instructions"
-    for number, (old, new) in enumerate(zip(before.messages, now.messages, strict=False), 1):
-        if old != new:
-            return f"message {number} of {len(before.messages)}"
-    return "the conversation, which is shorter now," if len(now.messages) < len(before.messages) else ""
-
-
-def _differing(before: Request, now: Request) -> str:
-    """Name the tools that came, went or are told of in other words; all of them where only their order changed."""
-    old, new = ({spec.name: spec for spec in request.tools if not spec.deferred} for request in (before, now))
-    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
-    if not names and list(old) != list(new):
-        return "their order"
-    shown = ", ".join(f"`{name}`" for name in names[:3])
-    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
