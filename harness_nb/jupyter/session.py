@@ -25,7 +25,7 @@ from harness_nb.jupyter.kept import Kept, Restored
 from harness_nb.jupyter.purse import Purse, limit_of, raised, without, written
 from harness_nb.jupyter.result import RunResult
 from harness_nb.jupyter.shell import watch_cells
-from harness_nb.jupyter.terms import Ask, ModelOrName, Terms
+from harness_nb.jupyter.terms import Ask, Means, ModelOrName
 from harness_nb.jupyter.words import visible
 from harness_nb.jupyter.work import TOO_LATE, Work
 from harness_nb.messages import Decision, Transcript
@@ -307,15 +307,24 @@ class Session:
             assert self.relief is not None  # noqa: S101 - an agent has been made
             yield self.relief, agent, run
 
-    def _begun(self, ask: Ask) -> Work:
-        """Prepare a run of a prompt. What still waited is given up, and the model is told so."""
+    def _means(self, ask: Ask) -> Means:
+        """Make what a run is done with, before anything is changed for it. Raises UsageError for what can't be had."""
         asker = AtTheCell(defaults.patience, self._clicked)
         agent = self._agents.made(ask, asker)
+        if ask.goes_on is not None:
+            missing = missing_tools(self.kept.history, (tool.name for tool in agent.tools))
+            if missing:
+                raise UsageError(MISSING.format(", ".join(f"`{name}`" for name in missing)))
+        return Means(ask, agent, asker, self.purse.budget(ask.limits, ask.goes_on))
+
+    def _begun(self, ask: Ask) -> Work:
+        """Prepare a run of a prompt. What still waited is given up, and the model is told so."""
         ask.message()  # what can't be sent must not change where the conversation is
+        means = self._means(ask)
         before, waits = self.transcript, bool(self.pending)
         self.transcript = transcript = self.kept.begin(ask.prompt, before, new=ask.new, fork=ask.fork)
         self.kept.journal.origin = replace(self.kept.journal.origin, limits=written(ask.limits))
-        work = self._shown(agent, transcript, ask, asker)
+        work = self._shown(means)
         work.shown.view.versions = self.kept.versions
         if permissions().loosens(self.mode or defaults.mode):
             work.notice(LOOSENED)
@@ -323,18 +332,14 @@ class Session:
         self._give_up()
         return work
 
-    def _shown(self, agent: Agent, transcript: Transcript, ask: Ask, asker: AtTheCell) -> Work:
+    def _shown(self, means: Means) -> Work:
         work = Work(
-            agent,
-            transcript,
-            ask,
-            asker,
+            means,
+            self.transcript,
             at="%agent" if self.name == MAIN else f'%agent --session "{self.name}"',
             context=self.context,
             journal=self.kept.journal,
-            budget=self.purse.budget(ask.limits, ask.goes_on),
             allow=lambda work: self._at_work.by_click(lambda: self._allowed(work)),
-            terms=self._terms(agent, ask),
         )
         for text in self.kept.notices:
             work.notice(text)
@@ -344,12 +349,6 @@ class Session:
             self._told.add(work.model)
             work.notice(UNLIMITED.format(visible(work.model)))
         return work
-
-    def _terms(self, agent: Agent, ask: Ask) -> Terms:
-        from harness_nb.recipes import paid
-
-        more = ask.goes_on.most if ask.goes_on is not None else 0
-        return Terms(paid(agent.model), more or agent.limits.turns)
 
     def _continued(
         self,
@@ -365,15 +364,12 @@ class Session:
         if left is None or left.id != self.kept.history.head:
             raise UsageError("There is nothing to go on with. Nothing was run.")
         ask = Ask(left.prompt, model, turns, show=show, limits=limits, goes_on=left)
-        asker = AtTheCell(defaults.patience, self._clicked)
-        agent = self._agents.made(ask, asker)
-        if missing := missing_tools(self.kept.history, (tool.name for tool in agent.tools)):
-            raise UsageError(MISSING.format(", ".join(f"`{name}`" for name in missing)))
+        means = self._means(ask)
         if (waited := self._at_work.let_go()) is not None:
             waited.leave()
         if again := left.unbegun:
-            self.transcript = self.kept.reopen(left, agent.model.name, again)
-        work = self._shown(agent, self.transcript, ask, asker)
+            self.transcript = self.kept.reopen(left, means.agent.model.name, again)
+        work = self._shown(means)
         take_up(work.run, left)
         work.take_up(left)
         for text in restored.told:
@@ -398,8 +394,7 @@ class Session:
         if limits is not None and left.limit is not None:  # the one that was met is raised from where it was
             limits = without(limits, left.limit.what)
         ask = replace(work.ask, turns=None, limits=limits, goes_on=left)
-        asker = AtTheCell(defaults.patience, self._clicked)
-        work.go_beyond(self._agents.made(ask, asker), asker, ask, self.purse.budget(limits, left))
+        work.go_beyond(self._means(ask))
         self.purse.last = work.budget
         self._tell_raised(work, left)
         self._at_work.let_go()

@@ -1,4 +1,4 @@
-"""What one run of a session is asked for, and on which terms it runs."""
+"""What one run of a session is asked for, and what it is done with."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from harness_nb.ops.allowance import Allowance
 from harness_nb.seams import Model
 
 if TYPE_CHECKING:
+    from harness_nb.agent import Agent
+    from harness_nb.jupyter.approval import AtTheCell
+    from harness_nb.ops.budget import Budget
     from harness_nb.ops.history import KeptRun
 
 ModelOrName: TypeAlias = Model | str
@@ -51,8 +54,25 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """What is said of a run's limits: whether its model may cost money, and how many turns going on would allow."""
+class Means:
+    """What a run is done with; another whenever it goes on."""
 
-    paid: bool = False
-    turns: int = 0
+    ask: Ask
+    agent: Agent
+    asker: AtTheCell
+    """Asks a person."""
+    budget: Budget
+    """What it may spend."""
+
+    @property
+    def turns_more(self) -> int:
+        """How many turns a person who has it go on beyond its limit of turns allows."""
+        before = self.ask.goes_on.most if self.ask.goes_on is not None else 0
+        return before or self.agent.limits.turns
+
+    @property
+    def paid(self) -> bool:
+        """Whether its model may cost money."""
+        from harness_nb.recipes import paid
+
+        return paid(self.agent.model)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from harness_nb.agent import Agent, Outcome
@@ -32,9 +32,9 @@ from harness_nb.jupyter.live import Shown, UnshownRun, show_run
 from harness_nb.jupyter.result import RunResult
 from harness_nb.jupyter.segments import ToolUse
 from harness_nb.jupyter.shell import running_shell
-from harness_nb.jupyter.terms import Ask, Terms
+from harness_nb.jupyter.terms import Means
 from harness_nb.jupyter.view import RunView
-from harness_nb.messages import Decision, Transcript
+from harness_nb.messages import Decision, Message, Transcript
 from harness_nb.ops.budget import Budget
 from harness_nb.ops.spending import charges
 from harness_nb.safety.questions import Answer, Question
@@ -52,46 +52,42 @@ class Work:
 
     def __init__(
         self,
-        agent: Agent,
+        means: Means,
         transcript: Transcript,
-        ask: Ask,
-        asker: AtTheCell,
         *,
         at: str,
         context: Context,
         journal: Listener,
-        budget: Budget,
         allow: Callable[[Work], str],
-        terms: Terms,
     ) -> None:
         """Show the run, which has not begun; `at` is how its session is spoken to, `context` that session's.
 
-        `journal` hears each event before it is shown; `budget` is what the run may spend, `terms` what is said of that.
-        `allow` has it go on beyond the limit that ended it; it returns in a sentence why it can't.
+        `journal` hears each event before it is shown. `allow` has it go on beyond the limit that ended it; it returns
+        in a sentence why it can't.
         """
-        self.ask = ask
-        self._allow = allow
-        self._terms = terms
-        self.asker = asker
         self.hear = fan_out(journal, self._shown_and_joined)
         """Keeps an event, and shows it."""
         self.run = Run(transcript, self.hear)
-        self.budget: Budget = budget
-        self.run.state[Budget] = budget
         self.due: list[Decision] = []
         """Decisions of the person that join the record when the reply on its way is complete."""
+        self._use(means, means.ask.message())
+        self._allow = allow
         self._context = context
         self._in_turn = False
-        self._message = ask.message()
         self._at = at
-        self._agent = agent
         self._notices: list[tuple[str, Listener | None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._since = 0.0
-        self.shown = self._show(show=ask.show)
-        asker.attend(self.shown, agent.tools)
-        if ask.variables:
-            self.notice(f"Described to the model: {', '.join(f'`{name}`' for name in ask.variables)}.")
+        self.shown = self._show(show=self.ask.show)
+        self.asker.attend(self.shown, means.agent.tools)
+        if names := self.ask.variables:
+            self.notice(f"Described to the model: {', '.join(f'`{name}`' for name in names)}.")
+
+    def _use(self, means: Means, message: Message | None) -> None:
+        """Begin, or go on without a message, with these means."""
+        self.ask, self.asker, self.budget = means.ask, means.asker, means.budget
+        self._means, self._message = means, message
+        self.run.state[Budget] = means.budget
 
     def _show(self, *, show: bool) -> Shown:
         shell = running_shell()
@@ -107,9 +103,9 @@ class Work:
 
     def _agree(self, view: RunView) -> None:
         """Have the view know what may be spent."""
-        view.turns_more = self._terms.turns
+        view.turns_more = self._means.turns_more
         view.bill.limited = self.budget.limits_dollars
-        view.bill.unlimited = self._terms.paid and not self.budget.limits_dollars
+        view.bill.unlimited = self._means.paid and not self.budget.limits_dollars
 
     def notice(self, text: str, *, kept: bool = False) -> None:
         """Have this said once the run has begun; with `kept`, its record says so too."""
@@ -154,8 +150,8 @@ class Work:
 
     def _effect(self, decision: Decision) -> Effect:
         account = self._context.account
-        tools = account.turns[-1].specs if account.turns else self._agent.tools.specs
-        request = Request(self._agent.instructions, (), tools)
+        tools = account.turns[-1].specs if account.turns else self._means.agent.tools.specs
+        request = Request(self._means.agent.instructions, (), tools)
         return effect(self.run.transcript.entries, decision, account, request)
 
     def _clicked(self, click: dict[str, object]) -> str:
@@ -171,7 +167,7 @@ class Work:
         self._loop = asyncio.get_running_loop()
         try:
             with self.budget.timed(self.run):
-                return await self._agent.run(self._message, self.run)
+                return await self._means.agent.run(self._message, self.run)
         finally:
             self._since, self._loop = time.monotonic(), None
 
@@ -194,12 +190,12 @@ class Work:
     @property
     def model(self) -> str:
         """The name of the model that is asked."""
-        return self._agent.model.name
+        return self._means.agent.model.name
 
     @property
     def most_turns(self) -> int:
         """How many turns it may take now."""
-        return self._agent.limits.turns
+        return self._means.agent.limits.turns
 
     def take_up(self, left: KeptRun) -> None:
         """Have the view begin with what a run that goes on took so far."""
@@ -215,15 +211,13 @@ class Work:
         """Whether it has ended and still hears a person."""
         return bool(self.waiting) or self.shown.view.offer is not None
 
-    def go_beyond(self, agent: Agent, asker: AtTheCell, ask: Ask, budget: Budget) -> None:
-        """Have it go on where it stands, with another budget."""
-        self._agent, self._message, self.asker, self.ask = agent, None, asker, ask
-        self.budget = budget
-        self.run.state[Budget] = budget
+    def go_beyond(self, means: Means) -> None:
+        """Have it go on where it stands."""
+        self._use(means, None)
         self._agree(self.shown.view)
         self.shown.view.offer = None
         self.shown.go_on(self.stop, self._clicked)
-        asker.attend(self.shown, agent.tools)
+        self.asker.attend(self.shown, means.agent.tools)
 
     # -- once it is suspended
 
@@ -259,7 +253,7 @@ class Work:
         self, agent: Agent, asker: AtTheCell, question: Question, answer: Answer, *, show: bool | None
     ) -> None:
         """Take it up again with a decision: in the cell at work now if `show`, where it waits if `show` is None."""
-        self._agent, self._message, self.asker = agent, None, asker
+        self._use(replace(self._means, agent=agent, asker=asker), None)
         asker.decide_ahead(question, answer)
         if show is None:
             self.shown.go_on(self.stop, self._clicked)
