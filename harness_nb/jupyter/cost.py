@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
 
+from harness_nb.jupyter.defaults import Defaults
 from harness_nb.jupyter.history_tree import numbers, title
 from harness_nb.jupyter.money import cost
 from harness_nb.jupyter.tables import Table
@@ -100,8 +101,8 @@ class Costs:
 
     @property
     def table(self) -> Table:
-        """Put it into a table whose last row is the sum."""
-        lines = (*self.lines, self.total)
+        """Put it into a table whose last row is the sum, where that adds anything up."""
+        lines = (*self.lines, self.total) if len(self.lines) > 1 else self.lines
         cells = [
             (
                 *line.name,
@@ -194,14 +195,18 @@ def _summed(rows: list[Row]) -> Row:
 
 
 def _limits(session: Session) -> Table | None:
-    """Put the limits and what is left of them into a table; None where there are none."""
+    """Put what is left of the limits into a table; None where there are none.
+
+    One that nobody set is told once it is used by more than half.
+    """
     now = session.purse.budget(None, None)
     run = (session.purse.last or now).levels[0]
     cells = []
     for level in (run, *now.levels[1:]):
         for kind in KINDS:
             limit, spent = (Decimal(str(getattr(held, kind) or 0)) for held in (level.allowance, level.spent))
-            if getattr(level.allowance, kind) is not None:
+            usual = level is run and getattr(level.first, kind) == getattr(Defaults, kind, None)
+            if getattr(level.allowance, kind) is not None and (not usual or spent * 2 > limit):
                 amounts = (limit, spent, max(Decimal(), limit - spent))
                 cells.append((WHOSE.get(level.scope, level.scope), *(_amount(kind, one) for one in amounts)))
     caption = "What is left of the limits."
