@@ -13,6 +13,7 @@ import pytest
 
 import harness_nb
 from harness_nb import ProviderError, Session, UsageError, call, layered, say, scripted, tool
+from harness_nb.jupyter.defaults import defaults
 from harness_nb.providers.recorded import recording
 
 user = contextvars.ContextVar("user", default="nobody")
@@ -73,6 +74,29 @@ async def test_nothing_is_lost_where_a_new_conversation_cannot_begin():
     with pytest.raises(UsageError):
         await talk.run("second", new=True, model="nonesuch")
     assert len(talk.transcript.messages) == 2
+
+
+async def test_a_limit_that_cannot_be_leaves_the_conversation_where_it_is(shell):
+    talk = talking("one", "two")
+    await talk.run("first")
+    defaults.dollars = -1
+    with pytest.raises(UsageError, match="A limit of -1 dollars"):
+        await talk.run("second", new=True)
+    defaults.dollars = None
+    await talk.run("third")
+    assert [m.text for m in talk.kept.transcript().messages] == ["first", "one", "third", "two"]
+    assert [run.prompt for run in talk.kept.history.path()] == ["first", "third"]
+
+
+async def test_a_run_that_went_on_to_its_end_does_not_go_on_again():
+    talk = talking(ProviderError("Down.", status=400), "one", "two")
+    with pytest.raises(ProviderError):
+        await talk.run("first")
+    restored = talk.restore()
+    assert (await talk.go_on(restored)).text == "one"
+    with pytest.raises(UsageError, match="nothing to go on with"):
+        await talk.go_on(restored)
+    assert len(talk.model.requests) == 2
 
 
 async def test_model_and_turns_hold_for_one_run():

@@ -361,7 +361,7 @@ class Session:
     ) -> Work:
         """Prepare the run that was left to go on; what waits for a decision asks again."""
         left = restored.run
-        if left is None or left.id != self.kept.history.head:
+        if left is None or left.id != self.kept.history.head or left.reason == "done":
             raise UsageError("There is nothing to go on with. Nothing was run.")
         ask = Ask(left.prompt, model, turns, show=show, limits=limits, goes_on=left)
         means = self._means(ask)
