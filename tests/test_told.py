@@ -13,7 +13,8 @@ from harness_nb.encoding import encode
 from harness_nb.errors import ProviderError
 from harness_nb.events import ApprovalAsked, ApprovalDecided, MessageAdded, TurnStarted, fan_out
 from harness_nb.jupyter.record import as_html, as_text
-from harness_nb.jupyter.told import replayed, view_of
+from harness_nb.jupyter.replay import replayed
+from harness_nb.jupyter.told import view_of
 from harness_nb.jupyter.view import RunView
 from harness_nb.messages import Decision, Message, Summary, Text, Thinking
 from harness_nb.ops.history import History

@@ -1,66 +1,29 @@
-"""A kept run told again: its records as the events that they were, and the view that those make. Book chapter 21.
+"""A kept run as it was seen: the view that its records make. Book chapter 21.
 
     history, records = History(log.read()), log.read()
     view = view_of(history.runs[history.head], records, history)      # as_html(view), as_text(view), ...
 
-Theory of operation. A journal keeps what cannot be worked out, so what a listener heard beside that is worked out here:
-a turn starts with the first thing that belongs to it, and words come whole. Times are seconds of the run, from the
-records; while it was cut off, or waited after its end, no time goes by. How long the model thought is not on record.
+Beside its events a view knows what only somebody who looks back can: that a run was cut off, what became of the messages
+that a decision was about, and that nothing waits any more. How long the model thought is not on record.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict
-from datetime import datetime
-from decimal import Decimal
 from functools import cache
-from typing import Any, cast
+from typing import cast
 
-from harness_nb.agent import STOPPED_TEXT
 from harness_nb.context.count import Counter, counter
 from harness_nb.context.fates import fates
 from harness_nb.encoding import encode
-from harness_nb.events import (
-    ApprovalAsked,
-    ApprovalDecided,
-    CallDelta,
-    Charged,
-    DecisionMade,
-    Event,
-    LimitMet,
-    MessageAdded,
-    ModelChosen,
-    ModelSwitched,
-    Notice,
-    Preview,
-    RetryWaiting,
-    RunEnded,
-    RunStarted,
-    TextDelta,
-    ThinkingDelta,
-    ToolFinished,
-    ToolStarted,
-    TurnEnded,
-    TurnRestarted,
-    TurnStarted,
-)
+from harness_nb.events import ApprovalDecided, RunEnded, ThinkingDelta
 from harness_nb.jupyter.decision_card import Effect
+from harness_nb.jupyter.replay import replayed
 from harness_nb.jupyter.segments import ToolUse, Words
 from harness_nb.jupyter.view import HEADLINES, RunView
-from harness_nb.messages import (
-    Decision,
-    Entry,
-    Message,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolResult,
-    Transcript,
-    Usage,
-)
+from harness_nb.messages import Decision, Message, ToolResult, Transcript
 from harness_nb.ops.history import History, KeptRun
 from harness_nb.ops.records import Record
 
@@ -68,11 +31,6 @@ CUT_OFF = "cut off"
 """A run without an end whose process is gone, in a few words."""
 
 WHY_CUT_OFF = "Its process ended before it did; what its tools had done by then stands."
-
-BEGINS_A_TURN = {"decision", "retry", "restarted", "switched", "chosen"}
-"""Kinds of records that belong to a turn which may have no other sign of its start yet."""
-
-Data = Mapping[str, Any]
 
 
 def by_run(records: Iterable[Record]) -> Mapping[str, Sequence[Record]]:
@@ -114,189 +72,12 @@ def view_of(
     return view
 
 
-def replayed(records: Iterable[Record]) -> Iterator[tuple[float, Event]]:
-    """Yield what happened in one run, from its records in order, each event with the run's seconds by then."""
-    replay = _Replay()
-    for record in records:
-        for event in replay.take(record):
-            yield replay.seconds, event
-
-
 class _CutOff(RunView):
     """A run that nobody ended."""
 
     @property
     def headline(self) -> str:
         return super().headline.replace(HEADLINES["incomplete"], CUT_OFF, 1)
-
-
-class _Replay:
-    """Turns one run's records into events, in order."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self._told = History()
-        """Reads the entries, as it does for everyone."""
-        self._calls: dict[str, ToolCall] = {}
-        self._open: set[str] = set()
-        """Ids of the calls that no message answers yet."""
-        self._in_turn = False
-        self._over = False
-        self._turns = self._limit = 0
-        self._usage = Usage()
-        self._last: datetime | None = None
-        self._base = 0.0
-
-    def take(self, record: Record) -> Sequence[Event]:
-        """Return what a record tells; nothing for one that can't be read."""
-        self._tick(record)
-        before = len(self._entries(record))
-        self._told.add(record)
-        entry = entries[-1] if len(entries := self._entries(record)) > before else None
-        events: list[Event] = []
-        # A record of a later version, or one that somebody changed: the rest can be told without it.
-        with suppress(KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
-            events += self._events(record, cast("Data", record.data), entry)
-        if self._starts_a_turn(record.kind, entry):
-            self._in_turn = True
-            events.insert(0, TurnStarted(self._turns + 1))
-        self._follow(record.kind, entry)
-        return events
-
-    def _entries(self, record: Record) -> Sequence[Entry]:
-        run = self._told.runs.get(record.run)
-        return run.entries if run is not None else ()
-
-    def _tick(self, record: Record) -> None:
-        """Let the run's time go by up to this record."""
-        with suppress(TypeError, ValueError):
-            at = datetime.fromisoformat(record.at)
-            if record.kind == "resumed":
-                self._base = self._base if self._over else self.seconds
-            elif self._last is not None and not self._over:
-                self.seconds += max(0.0, (at - self._last).total_seconds())
-            self._last = at
-
-    def _starts_a_turn(self, kind: str, entry: Entry | None) -> bool:
-        if self._in_turn or self._over:
-            return False
-        if isinstance(entry, Message):
-            return entry.role == "assistant"
-        by_person = isinstance(entry, Decision) and entry.by == "you"
-        return kind in BEGINS_A_TURN and not self._open and not by_person
-
-    def _follow(self, kind: str, entry: Entry | None) -> None:
-        if isinstance(entry, Message):
-            self._open |= {call.id for call in entry.calls}
-            self._open -= {result.call_id for result in entry.results}
-            self._in_turn = entry.role == "assistant"
-        elif kind in {"turn_ended", "resumed", "run_ended"}:
-            self._in_turn = False
-        if kind in {"resumed", "run_ended"}:
-            self._over = kind == "run_ended"
-
-    def _events(self, record: Record, data: Data, entry: Entry | None) -> Iterator[Event]:
-        match record.kind:
-            case "run_started" | "resumed":
-                self._limit = int(data.get("limit", self._limit))
-                yield RunStarted(record.run, _text(data.get("model", "")), self._limit)
-            case "message" if isinstance(entry, Message):
-                yield from self._said(entry)
-            case "decision" if isinstance(entry, Decision):
-                yield DecisionMade(entry)
-            case "turn_ended":
-                usage = _usage(data["usage"])
-                self._turns, self._usage = int(data["turn"]), self._usage + usage
-                yield TurnEnded(self._turns, usage, _text(data["stop"]))
-            case "tool_started":
-                yield ToolStarted(self._call(data), _text(data["key"]))
-            case "tool_finished":
-                yield self._finished(record, data)
-            case "approval_asked":
-                yield self._asked(data)
-            case "approval_decided":
-                said = (_text(data[name]) for name in ("by", "scope", "reason", "edited"))
-                yield ApprovalDecided(_text(data["question"]), self._call(data), bool(data["allowed"]), *said)
-            case "run_ended":
-                run = self._told.runs[record.run]
-                self.seconds = self._base + run.seconds
-                yield RunEnded(run.reason or "error", run.detail, run.turns, self._usage, run.waited)
-            case kind:
-                yield from _plain(kind, data)
-
-    def _said(self, message: Message) -> Iterator[Event]:
-        """Stream a message of the model, whole; what marks one that was cut short is for the model."""
-        if message.role == "assistant":
-            for part in message.parts:
-                match part:
-                    case Text(text):
-                        yield TextDelta(text.removesuffix(f"\n\n{STOPPED_TEXT}"))
-                    case Thinking(text=text) if text:
-                        yield ThinkingDelta(text)
-                    case ToolCall(identity, name, raw):
-                        self._calls[identity] = part
-                        yield CallDelta(identity, name)
-                        yield CallDelta(identity, name, raw)
-                    case _:
-                        pass
-        yield MessageAdded(message)
-
-    def _call(self, data: Data) -> ToolCall:
-        """Find the call that a record is about, as the model made it; a lost one is made of the record."""
-        identity = _text(data["call"])
-        found = ToolCall(identity, _text(data.get("name", "tool")), _text(data.get("arguments", "{}")))
-        return self._calls.setdefault(identity, found)
-
-    def _finished(self, record: Record, data: Data) -> Event:
-        result: ToolResult = self._told.runs[record.run].finished[data["call"]]
-        return ToolFinished(self._call(data), result, float(data["seconds"]))
-
-    def _asked(self, data: Data) -> Event:
-        self._call(data)
-        call = ToolCall(_text(data["call"]), _text(data["name"]), _text(data["arguments"]))
-        effects, scopes = (tuple(map(_text, data[name])) for name in ("effects", "scopes"))
-        shown: Any = data.get("preview")
-        known = isinstance(shown, Mapping) and shown.get("kind") in {"diff", "code", "command"}
-        preview = Preview(shown["kind"], _text(shown["text"])) if known else None
-        why, again = _text(data["why"]), bool(data.get("again"))
-        return ApprovalAsked(_text(data["question"]), call, effects, why, scopes, preview, again)
-
-
-def _plain(kind: str, data: Data) -> Iterator[Event]:
-    """Make the event of a record that keeps its fields as they are."""
-    match kind:
-        case "notice":
-            yield Notice(_text(data["text"]))
-        case "retry":
-            counts = int(data["attempt"]), int(data["attempts"])
-            yield RetryWaiting(float(data["seconds"]), *counts, _text(data["why"]))
-        case "restarted":
-            yield TurnRestarted(_text(data["why"]))
-        case "switched":
-            yield ModelSwitched(_text(data["model"]), _text(data["why"]))
-        case "chosen":
-            yield ModelChosen(_text(data["model"]), _text(data["tier"]), _text(data["why"]))
-        case "charge":
-            cost = None if data["cost"] is None else Decimal(_text(data["cost"]))
-            by = _text(data["agent"]), _text(data["purpose"])
-            yield Charged(_text(data["model"]), _usage(data["usage"]), cost, *by)
-        case "limit":
-            numbers = (Decimal(_text(data[name])) for name in ("limit", "spent", "more"))
-            yield LimitMet(_text(data["what"]), _text(data["scope"]), *numbers)
-        case _:
-            pass
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"not a text: {type(value).__name__}")
-    return value
-
-
-def _usage(data: Data) -> Usage:
-    numbers = {name: int(data.get(name, 0)) for name in ("input", "output", "cache_read", "cache_write")}
-    last = {"reasoning": int(data.get("reasoning", 0)), "context": int(data.get("context", 0))}
-    return Usage(**numbers, **last, estimated=bool(data.get("estimated")))
 
 
 def _effects(run: KeptRun, history: History | None) -> Callable[[Decision], Effect]:
@@ -337,22 +118,16 @@ def _remembered(run: KeptRun) -> Iterator[Record]:
 
     yield record("run_started", model=run.model)
     for entry in run.entries:
+        written = encode(entry)
         if isinstance(entry, Message):
-            for result, written in zip(
-                entry.parts, cast("list[object]", encode(entry)["parts"]), strict=True
-            ):
-                if isinstance(result, ToolResult):
-                    began = run.started.get(result.call_id)
-                    if began is not None:
-                        yield record(
-                            "tool_started",
-                            call=result.call_id,
-                            name=began.name,
-                            arguments=began.arguments,
-                            key="",
-                        )
-                    yield record("tool_finished", call=result.call_id, result=written, seconds=0)
-        yield record("message" if isinstance(entry, Message) else "decision", **encode(entry))
+            for part, kept in zip(entry.parts, cast("list[object]", written["parts"]), strict=True):
+                if not isinstance(part, ToolResult):
+                    continue
+                if (began := run.started.get(part.call_id)) is not None:
+                    what = {"name": began.name, "arguments": began.arguments, "key": began.key}
+                    yield record("tool_started", call=part.call_id, **what)
+                yield record("tool_finished", call=part.call_id, result=kept, seconds=0)
+        yield record("message" if isinstance(entry, Message) else "decision", **written)
     if run.turns:
         yield record("turn_ended", turn=run.turns, usage=asdict(run.usage), stop="")
     if run.reason is not None:
