@@ -15,9 +15,11 @@ from harness_nb.encoding import encode
 from harness_nb.errors import ProviderError, UsageError
 from harness_nb.events import Notice
 from harness_nb.jupyter.export import as_document, as_lines, as_page, exported, keep
+from harness_nb.jupyter.history_tree import numbers
 from harness_nb.jupyter.reading import Session, label, read, steps
 from harness_nb.jupyter.record import as_html
-from harness_nb.messages import Message, Text, Thinking, ToolCall
+from harness_nb.jupyter.sessions_told import shown
+from harness_nb.messages import Decision, Message, Text, Thinking, ToolCall
 from harness_nb.ops.history import History
 from harness_nb.ops.journal import Journal, Origin
 from harness_nb.ops.jsonl import JsonlStore
@@ -68,12 +70,29 @@ def test_runs_on_the_way_stand_one_below_the_other_and_what_was_set_aside_before
     told = [(label(step.run), step.number, step.depth) for step in branched(store).steps]
     assert told == [
         ("One?", 1, 0),
-        ("Two?", 0, 1),
-        ("Two and a half?", 0, 1),
-        ("Two again?", 2, 0),
-        ("Three?", 0, 1),
-        ("Four?", 3, 0),
+        ("Two?", 2, 1),
+        ("Two and a half?", 3, 1),
+        ("Two again?", 4, 0),
+        ("Three?", 5, 1),
+        ("Four?", 6, 0),
     ]
+
+
+def test_runs_have_the_numbers_that_history_gives_them_and_decisions_have_none(store):
+    branched(store)
+    log = store.open("main")
+    journal = Journal(log)
+    journal.go_to(journal.history.path()[0].id)
+    journal.decide(Decision("you", "Hidden for now."))
+    journal.close()
+    session = read(store, "main")
+    assert {step.run.id: step.number for step in session.runs} == numbers(session.history)
+    assert [step.run.id for step in session.steps if not step.number] == [session.history.head]
+    assert "6 runs, 5 of them set aside" in shown(session)
+    assert "── decision · " in shown(session)
+    for heading in ("## Run 1 · ", "### Run 4, set aside · ", "## Decision · "):
+        assert f"\n{heading}" in as_document(session)
+    assert "<strong>Run 4, set aside</strong>" in as_page(session)
 
 
 @settings(max_examples=100, deadline=None)
@@ -88,7 +107,7 @@ def test_every_run_is_told_once_after_the_one_that_it_follows(parents, head):
     told = [step.run.id for step in steps(history)]
     assert sorted(told) == sorted(history.runs)
     assert all(not (p := history.runs[r].parent) or told.index(p) < told.index(r) for r in told)
-    assert [step.run for step in steps(history) if step.number] == history.path()
+    assert [step.run for step in steps(history) if step.here] == history.path()
 
 
 def test_a_deep_session_can_be_told():

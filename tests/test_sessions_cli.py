@@ -148,11 +148,12 @@ def test_a_session_is_shown_as_a_tree_and_a_conversation(store, shelf):
     tree, conversation = text.split("── run 1", 1)
     assert [line.split("  (")[0].strip() for line in tree.splitlines() if "done in" in line] == [
         "1  One?",
-        "set aside: Two?",
-        "2  Two again?",
+        "2    set aside: Two?",
+        "3  Two again?",
     ]
     assert "(done in 1 turn, under 1 s)   ← the conversation stands here" in tree
     assert conversation.index("It is one.") < conversation.index("It is 22.")
+    assert "── run 3 " in conversation
     assert "It is two." not in conversation
 
 

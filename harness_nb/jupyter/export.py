@@ -16,7 +16,7 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 
 from harness_nb.errors import UsageError
-from harness_nb.jupyter.reading import Session, Step, label, moment
+from harness_nb.jupyter.reading import Session, Step, label, moment, which
 from harness_nb.jupyter.record import as_markdown, bundle
 from harness_nb.jupyter.tables import literal
 from harness_nb.jupyter.view import RunView
@@ -196,24 +196,23 @@ def _row(session: Session, place: int, step: Step) -> str:
 def _run(session: Session, place: int, step: Step) -> str:
     forms = bundle(_seen(session, step))
     drawn = forms.get("text/html") or f"<pre>{escape(forms['text/plain'])}</pre>"
-    which, when = _heading(step)
+    heading, when = _heading(step)
     indent = f' style="margin-left:{16 * min(step.depth - 1, DEEPEST)}px"' if step.depth > 1 else ""
-    return (
-        f'<section id="run-{place + 1}"{indent}><h2><strong>{which}</strong> · {when}</h2>\n{drawn}</section>'
-    )
+    return f'<section id="run-{place + 1}"{indent}><h2><strong>{heading}</strong> · {when}</h2>\n{drawn}</section>'
 
 
 def _heading(step: Step) -> tuple[str, str]:
-    return f"Run {step.number:,}" if step.number else "Set aside", moment(step.run.at)
+    said = which(step)
+    return f"{said[0].upper()}{said[1:]}{'' if step.here else ', set aside'}", moment(step.run.at)
 
 
 # -- as Markdown
 
 
 def _section(session: Session, step: Step) -> str:
-    which, when = _heading(step)
+    heading, when = _heading(step)
     return (
-        f"{'##' if step.number else '###'} {which} · {when}\n\n{_closed(as_markdown(_seen(session, step)))}"
+        f"{'##' if step.here else '###'} {heading} · {when}\n\n{_closed(as_markdown(_seen(session, step)))}"
     )
 
 

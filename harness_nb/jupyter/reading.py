@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
+from harness_nb.jupyter.history_tree import is_set, numbers, title
 from harness_nb.jupyter.told import CUT_OFF, by_run, view_of
 from harness_nb.jupyter.view import HEADLINES, RunView
 from harness_nb.jupyter.words import counted, one_line, visible
@@ -35,23 +36,31 @@ AT_WORK, UNFINISHED = "at work", "not finished"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A run and its place: `number` on the way to the head, from 1, else 0; `depth` is how far it was set aside, else 0."""
+    """A run and its place: its `number` as `%history` has it, 0 for a decision between runs, which is none.
+
+    `depth` is how far it was set aside, 0 on the way to the head.
+    """
 
     run: KeptRun
     number: int = 0
     depth: int = 0
 
+    @property
+    def here(self) -> bool:
+        """Whether it is on the way to the head."""
+        return not self.depth
+
 
 def steps(history: History) -> list[Step]:
     """List all runs of a session so that each comes after the one that it follows."""
-    path = {run.id: number for number, run in enumerate(history.path(), 1)}
+    path, known = {run.id for run in history.path()}, numbers(history)
 
     def following(runs: Sequence[KeptRun], depth: int) -> Iterator[Step]:
         """Those that were set aside here, then the one that goes on."""
         on = next((run for run in runs if run.id in path), runs[-1] if depth and runs else None)
-        yield from (Step(run, depth=depth + 1) for run in runs if run is not on)
+        yield from (Step(run, known.get(run.id, 0), depth + 1) for run in runs if run is not on)
         if on is not None:
-            yield Step(on, path.get(on.id, 0), depth)
+            yield Step(on, known.get(on.id, 0), depth)
 
     found: list[Step] = []
     left = [*following([run for run in history.runs.values() if not run.parent], 0)][::-1]
@@ -81,6 +90,11 @@ class Session:
         return steps(self.history)
 
     @property
+    def runs(self) -> list[Step]:
+        """The same without the decisions between runs."""
+        return [step for step in self.steps if step.number]
+
+    @property
     def head(self) -> KeptRun | None:
         """The run that the next one follows; None at the beginning."""
         return self.history.runs.get(self.history.head)
@@ -102,9 +116,9 @@ class Session:
     @property
     def amount(self) -> str:
         """How much there is: `3 runs, 1 of them set aside, 12 messages`."""
-        aside = sum(not step.number for step in self.steps)
+        aside = sum(not step.here for step in self.runs)
         said = f", {aside:,} of them set aside" if aside else ""
-        return f"{counted(len(self.steps), 'run')}{said}, {counted(self.messages, 'message')}"
+        return f"{counted(len(self.runs), 'run')}{said}, {counted(self.messages, 'message')}"
 
     @property
     def messages(self) -> int:
@@ -142,9 +156,16 @@ class Session:
 
 def label(run: KeptRun) -> str:
     """Say in a line what a run was about: its prompt, or what it was instead."""
+    if is_set(run):
+        return title(run, LABEL)
     said = run.prompt or next((message.text for message in run.messages if message.role == "user"), "")
     decided = next((entry.why for entry in run.entries if isinstance(entry, Decision)), "")
     return one_line(visible(said or decided), LABEL) or "no prompt"
+
+
+def which(step: Step) -> str:
+    """Name a step: `run 3`, or `decision` for one between runs."""
+    return f"run {step.number:,}" if step.number else "decision"
 
 
 def read(store: Store, name: str, folder: Path | None = None) -> Session:

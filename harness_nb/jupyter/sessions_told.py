@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness_nb.errors import UsageError
-from harness_nb.jupyter.reading import Session, Step, ago, label, moment, read, since, written
+from harness_nb.jupyter.reading import Session, Step, ago, label, moment, read, since, which, written
 from harness_nb.jupyter.record import as_text
 from harness_nb.jupyter.tables import Table
 from harness_nb.jupyter.words import counted, visible, weight
@@ -94,7 +94,7 @@ def _row(shelf: Shelf, info: Info) -> tuple[str, ...]:
         session = shelf.read(info.name)
     except (StoreError, UsageError):  # deleted meanwhile, or not to be read
         return visible(info.name), ago(info.changed), "can't be read", "", "", weight(info.size)
-    counts = f"{len(session.steps):,}", f"{session.messages:,}", weight(info.size)
+    counts = f"{len(session.runs):,}", f"{session.messages:,}", weight(info.size)
     return visible(info.name), ago(info.changed), session.ended, *counts
 
 
@@ -112,10 +112,10 @@ def shown(session: Session) -> str:
     if session.head is None:
         return "\n".join([*lines, "", "No conversation stands here: the next run begins one."])
     for step in session.steps:
-        if step.number:
+        if step.here:
             lines += [
                 "",
-                f"── run {step.number:,} · {moment(step.run.at)} ──",
+                f"── {which(step)} · {moment(step.run.at)} ──",
                 "",
                 as_text(session.view(step)),
             ]
@@ -125,9 +125,10 @@ def shown(session: Session) -> str:
 def _line(session: Session, step: Step) -> str:
     how = session.headline(step)
     here = "   ← the conversation stands here" if step.run is session.head else ""
-    if step.number:
-        return f"{step.number:>3}  {label(step.run)}  ({how}){here}"
-    return f"     {'  ' * min(step.depth, 8)}set aside: {label(step.run)}  ({how})"
+    number = f"{step.number:>3,}" if step.number else "   "
+    if step.here:
+        return f"{number}  {label(step.run)}  ({how}){here}"
+    return f"{number}  {'  ' * min(step.depth, 8)}set aside: {label(step.run)}  ({how})"
 
 
 @dataclass(frozen=True, slots=True)
