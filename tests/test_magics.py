@@ -285,6 +285,14 @@ def shop() -> str:
 """
 
 
+def test_what_resume_does_not_name_stays_as_it_was(shell):
+    answering(say(call("calc", expression="1")), "fine")
+    ran(shell, "%agent --seconds 5000 --tokens 900000 --turns 1 go")
+    assert ran(shell, "%resume --tokens 800000").text == "fine"
+    allowed = harness_nb.session().purse.last.levels[0].allowance
+    assert (allowed.seconds, allowed.tokens, allowed.dollars) == (5000, 800_000, None)
+
+
 def test_tools_of_the_notebook_are_found_and_the_newest_definition_wins(shell):
     answering(say(call("shop")), "ok", say(call("shop")), "ok")
     ran(shell, TOOL.format("apples"))

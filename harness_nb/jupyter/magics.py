@@ -249,16 +249,20 @@ def _arguments(asked: Asked) -> Arguments:
 
 def _limits(asked: Asked) -> Allowance | None:
     """Return what the run may spend, None for the defaults; what is not said stays as it is set."""
-    if asked.seconds is None and asked.tokens is None and asked.dollars is None:
+    if (said := _said(asked)) is None:
         return None
-    seconds = defaults.seconds if asked.seconds is None else asked.seconds
-    tokens = defaults.tokens if asked.tokens is None else asked.tokens
-    dollars = (
-        asked.dollars
-        if asked.dollars is not None or defaults.dollars is None
-        else Decimal(str(defaults.dollars))
+    dollars = None if defaults.dollars is None else Decimal(str(defaults.dollars))
+    return Allowance(
+        seconds=defaults.seconds if said.seconds is None else said.seconds,
+        tokens=defaults.tokens if said.tokens is None else said.tokens,
+        dollars=dollars if said.dollars is None else said.dollars,
     )
-    return Allowance(seconds=seconds, tokens=tokens, dollars=dollars)
+
+
+def _said(asked: Asked) -> Allowance | None:
+    """Return the limits that are said, and no others; None where none is."""
+    said = Allowance(seconds=asked.seconds, tokens=asked.tokens, dollars=asked.dollars)
+    return None if said == Allowance() else said
 
 
 def _found(asked: Asked) -> Restored | None:
@@ -271,4 +275,4 @@ def _found(asked: Asked) -> Restored | None:
 
 
 def _going_on(asked: Asked) -> GoingOn:
-    return GoingOn(model=asked.model or None, turns=asked.turns, limits=_limits(asked))
+    return GoingOn(model=asked.model or None, turns=asked.turns, limits=_said(asked))
