@@ -7,16 +7,17 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from test_suspend import Office, no, other, yes
 
-from harness_nb import call, say, scripted, tool
-from harness_nb.agent import Agent
+from harness_nb import Session, call, say, scripted, tool
+from harness_nb.agent import GO_ON, Agent
 from harness_nb.encoding import encode
 from harness_nb.errors import ProviderError
 from harness_nb.events import ApprovalAsked, ApprovalDecided, MessageAdded, TurnStarted, fan_out
 from harness_nb.jupyter.record import as_html, as_text
 from harness_nb.jupyter.replay import replayed
+from harness_nb.jupyter.segments import Note
 from harness_nb.jupyter.told import view_of
 from harness_nb.jupyter.view import RunView
-from harness_nb.messages import Decision, Message, Summary, Text, Thinking
+from harness_nb.messages import Decision, Message, Summary, Text, Thinking, Transcript
 from harness_nb.ops.history import History
 from harness_nb.ops.journal import Journal, Origin
 from harness_nb.ops.jsonl import JsonlStore
@@ -355,3 +356,21 @@ def test_a_damaged_journal_is_told_as_far_as_it_can_be_read(data):
     view = told(records)
     assert as_text(view)
     assert as_html(view)
+
+
+def test_each_prompt_of_a_conversation_that_was_set_from_python_is_told_as_one():
+    session = Session("set from python")
+    messages = (
+        ("user", "One?"),
+        ("assistant", "One."),
+        ("user", GO_ON),
+        ("assistant", "On."),
+        ("user", "Two?"),
+    )
+    session.transcript = Transcript(Message(role, (Text(text),)) for role, text in messages)
+    session.model = scripted("Three.")
+    session.run_blocking("Three?")
+    history = session.kept.history
+    view = view_of(next(iter(history.runs.values())), (), history)
+    notes = [segment.text for segment in view.segments if isinstance(segment, Note)]
+    assert (view.prompt, notes) == ("One?", [f"The harness told the model: {GO_ON}", "Prompt: Two?"])

@@ -17,7 +17,7 @@ from datetime import datetime
 
 from harness_nb.errors import UsageError
 from harness_nb.jupyter.history_versions import Earlier, Versions
-from harness_nb.jupyter.told import CUT_OFF
+from harness_nb.jupyter.told import CUT_OFF, is_set
 from harness_nb.jupyter.view import HEADLINES
 from harness_nb.jupyter.words import counted, one_line, visible
 from harness_nb.ops.history import History, KeptRun
@@ -75,11 +75,6 @@ def title(run: KeptRun, limit: int = TITLE) -> str:
 def is_step(run: KeptRun) -> bool:
     """Tell whether this is no run, but a decision between two."""
     return run.id.startswith("decision-")
-
-
-def is_set(run: KeptRun) -> bool:
-    """Tell whether this is no run, but a conversation that was set from Python."""
-    return run.id.startswith("set-")
 
 
 def numbers(history: History) -> dict[str, int]:

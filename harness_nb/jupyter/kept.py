@@ -18,9 +18,10 @@ from pathlib import Path
 from harness_nb.errors import UsageError
 from harness_nb.events import Charged, DecisionMade, Event, MessageAdded, RunEnded, RunStarted
 from harness_nb.jupyter.defaults import defaults
-from harness_nb.jupyter.history_tree import is_set, is_step, numbers, spans, versions
+from harness_nb.jupyter.history_tree import is_step, numbers, spans, versions
 from harness_nb.jupyter.history_versions import Versions
 from harness_nb.jupyter.shell import cell_at_work, execution_count, user_variables
+from harness_nb.jupyter.told import is_set
 from harness_nb.jupyter.words import counted
 from harness_nb.messages import Decision, Entry, ToolCall, Transcript, Usage
 from harness_nb.ops.disk import shown

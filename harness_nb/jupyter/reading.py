@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
-from harness_nb.jupyter.history_tree import is_set, numbers, title
-from harness_nb.jupyter.told import CUT_OFF, by_run, view_of
+from harness_nb.jupyter.history_tree import numbers, title
+from harness_nb.jupyter.told import CUT_OFF, by_run, is_set, view_of
 from harness_nb.jupyter.view import HEADLINES, RunView
 from harness_nb.jupyter.words import counted, one_line, visible
 from harness_nb.messages import Decision

@@ -14,7 +14,7 @@ from harness_nb.messages import Image, ToolCall, ToolResult
 RESULT = 60
 """Longest one-line result (characters) that is shown in a call's own line."""
 
-NoteKind = Literal["notice", "progress", "wait", "switch", "restart", "decision", "nudge"]
+NoteKind = Literal["notice", "progress", "wait", "switch", "restart", "decision", "nudge", "prompt"]
 CallState = Literal[
     "writing", "waiting", "asking", "running", "ok", "failed", "denied", "not run", "interrupted"
 ]

@@ -33,6 +33,11 @@ CUT_OFF = "cut off"
 WHY_CUT_OFF = "Its process ended before it did; what its tools had done by then stands."
 
 
+def is_set(run: KeptRun) -> bool:
+    """Tell whether this is no run, but a conversation that was set from Python."""
+    return run.id.startswith("set-")
+
+
 def by_run(records: Iterable[Record]) -> Mapping[str, Sequence[Record]]:
     """Sort the records of a journal by the run that they belong to."""
     found: defaultdict[str, list[Record]] = defaultdict(list)
@@ -57,6 +62,7 @@ def view_of(
     own = [record for record in records if record.run == run.id] or list(_remembered(run))
     view = (RunView if at_work or run.reason is not None else _CutOff)(run.prompt, clock=lambda: now)
     now = 0.0
+    view.prompted = is_set(run)
     view.effect_of = _effects(run, history)
     view.turns_more = run.most
     for now, event in replayed(own):  # noqa: B007 - the view's clock reads it

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Literal
 
-from harness_nb.agent import SUPERSEDED
+from harness_nb.agent import GO_ON, NO_ANSWER, SUPERSEDED
 from harness_nb.errors import Reason
 from harness_nb.events import (
     ApprovalAsked,
@@ -100,6 +100,8 @@ class RunView:
         """How the session is spoken to: what a person types before a decision."""
         self.versions = Versions()
         """Which version of its cell it is, and those before it."""
+        self.prompted = False
+        """Whether it is several runs in one, a conversation that was set from Python: each of its prompts is told."""
         self.continues = True
         """Whether another prompt can go on from here: what an ending may offer."""
         self._clock = clock
@@ -364,6 +366,8 @@ class RunView:
         if self.turn == 0:
             self.prompt = self.prompt or text
             return None
+        if self.prompted and text not in {GO_ON, NO_ANSWER}:
+            return self._add("prompt", f"Prompt: {text}")
         return self._add("nudge", f"The harness told the model: {text}")
 
     def propose(self, decision: Decision) -> DecisionCard:
