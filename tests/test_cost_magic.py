@@ -277,7 +277,9 @@ def test_the_drawing_says_the_same_without_style_or_script_and_the_text_does_too
 def test_hostile_names_are_text(spent):
     spent.model = scripted(turn("x"), name="<img src=x onerror=alert(1)>\x1b[31m")
     spent.run_blocking("<script>\u202ealert(1)</script>")
-    for by in ("run", "model"):
+    paid = {"model": "big", "usage": {"input": 1}, "cost": "0.1", "agent": "\x1b[2J"}
+    spent.kept.history.add(Record("charge", paid, run="r · \x1b[31m"))
+    for by in ("run", "turn", "agent", "model"):
         forms = bundle(Costs.of(spent, by))
         assert not {"script", "img"} & set(Elements(forms["text/html"]).tags)
         assert "\x1b" not in "".join(forms.values())

@@ -27,6 +27,9 @@ ROWS = 24
 NAME = 44
 """Most characters of a row's name."""
 
+BETWEEN = "between runs"
+"""What is paid for then, such as a summary that a person asked for."""
+
 WHOSE = {"run": "the last run", "session": "this session", "day": "today (UTC)"}
 
 
@@ -159,13 +162,14 @@ HEADS: dict[By, tuple[str, ...]] = {
 def _named(by: By, row: Row, session: Session) -> tuple[str, ...]:
     """Name a row for a person, in as many words as its head has."""
     history = session.kept.history
-    run, _, turn = row.key.partition(" · ")
+    known = numbers(history)
     match by:
-        case "run" | "turn":
-            number = str(numbers(history).get(run) or "between runs")
-            kept = history.runs.get(run)
-            prompt = title(kept, NAME) if kept is not None and by == "run" and number.isdecimal() else ""
-            return number, turn or prompt
+        case "run":
+            number = known.get(row.key)
+            return (str(number), title(history.runs[row.key], NAME)) if number else (BETWEEN, "")
+        case "turn":
+            run, _, turn = row.key.rpartition(" · ")  # the id of a run may hold anything
+            return str(known.get(run, BETWEEN)), turn
         case "agent":
             return (one_line(visible(row.key), NAME) or "the agent itself",)
         case "model":
