@@ -256,6 +256,7 @@ class SlowLog:
         self.name, self.warnings, self.gone = log.name, log.warnings, False
 
     def read(self):
+        self.shared = log.shared
         return self.log.read()
 
     def append(self, record, *, sync=False):

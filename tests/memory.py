@@ -13,7 +13,7 @@ class MemoryLog:
 
     name = "memory"
     warnings = ()
-    gone = False
+    gone = shared = False
 
     def __init__(self, records=()):
         self.records, self.synced, self.full, self.closed = list(records), [], False, False

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import harness_nb
-from harness_nb import UsageError, call, say, scripted, tool
+from harness_nb import Session, UsageError, call, say, scripted, tool
 from harness_nb.errors import RunStop
 from harness_nb.jupyter import session as sessions
 from harness_nb.jupyter.defaults import defaults
@@ -404,6 +404,33 @@ def test_a_run_whose_journal_is_deleted_meanwhile_ends_with_a_sentence_without_t
         notebook.run("a", "%agent one")
     assert where() not in str(raised.value)
     assert "one > two" in notebook.run("b", "%agent two").text
+
+
+# A session that many processes may write
+
+
+def test_of_two_kernels_that_resume_one_run_at_once_one_goes_on(notebook, tmp_path, capsys):
+    defaults.store = f"sqlite:///{tmp_path / 'kept.db'}"
+    try:
+        first = harness_nb.session()
+        first.model = scripted(lambda _: first.stop() or "This is cut off.")
+        notebook.run("a", "%agent one")
+        restarted()
+        other = Session()
+        other.model = scripted("Never asked.")
+        found = other.restore()
+        harness_nb.session().model = scripted("Done.")
+        assert notebook.run("b", "%resume").text == "Done."
+        with pytest.raises(RunStop, match="Another process has gone on with this run"):
+            other.go_on_blocking(found)
+        assert other.model.requests == []
+        again = other.restore()
+        assert again.run is None
+        assert again.told[0].endswith("The last one was done.")
+        assert other.transcript.messages[-1].text == "Done."
+        other.kept.close()
+    finally:
+        defaults.store = ""
 
 
 # The record of a cell that was run again

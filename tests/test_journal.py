@@ -10,11 +10,12 @@ from memory import MemoryLog, snapshot
 from harness_nb import call, say, scripted, tool
 from harness_nb.agent import Agent
 from harness_nb.errors import RunStop
-from harness_nb.events import Charged, LimitMet, MessageAdded, Notice, RunEnded, RunStarted
-from harness_nb.messages import Decision, Message, Text, ToolResult, Usage
+from harness_nb.events import Charged, LimitMet, MessageAdded, Notice, RunEnded, RunStarted, ToolStarted
+from harness_nb.messages import Decision, Message, Text, ToolCall, ToolResult, Usage
 from harness_nb.ops.history import History
 from harness_nb.ops.journal import Journal, Origin
 from harness_nb.ops.once import once
+from harness_nb.ops.store import StoreError, open_store
 from harness_nb.safety.approvals import permitted, unchanged
 from harness_nb.safety.permission import policy
 from harness_nb.seams import Run
@@ -246,6 +247,59 @@ async def test_a_run_that_is_cancelled_is_closed():
         await task
     assert log.kinds[-1] == "run_ended"
     assert log.records[-1].data["reason"] == "interrupted"
+
+
+@pytest.fixture
+def shared(tmp_path):
+    """A database in which many may write one session; called, it is opened as by another process."""
+    return lambda: open_store(f"sqlite:///{tmp_path / 'kept.db'}").open("main")
+
+
+def begun(log):
+    """Begin a run that is then cut off."""
+    journal = Journal(log)
+    journal(RunStarted("r", "m", 9))
+    journal(MessageAdded(Message("user", (Text("Go"),))))
+
+
+def test_a_run_that_another_process_went_on_with_since_is_left_to_it(shared):
+    begun(shared())
+    one, other = Journal(shared()), Journal(shared())
+    one.take_up("r", "m")
+    one(RunEnded("done", "", 1, Usage()))
+    before = shared().read()
+    assert other.outdated
+    with pytest.raises(StoreError, match="Another process has gone on with this run"):
+        other(RunStarted("r", "m", 9))
+    other(RunEnded("error", "", 0, Usage()))
+    assert shared().read() == before, "nothing of it is written, not even that it ended here"
+    other(RunStarted("new", "m", 9))
+    assert shared().read()[-1].run == "new"
+    assert not Journal(shared()).outdated
+
+
+def test_a_run_that_another_process_takes_up_stops_here_before_its_next_tool(shared):
+    begun(shared())
+    one = Journal(shared())
+    one.take_up("r", "m")
+    other = Journal(shared())
+    other.take_up("r", "m")
+    with pytest.raises(StoreError, match="Another process has gone on with this run"):
+        one(ToolStarted(ToolCall("c", "pay", "{}"), "key"))
+    other(ToolStarted(ToolCall("c", "pay", "{}"), "key"))
+    one(Notice("of this run no more is kept"))
+    assert [record.kind for record in shared().read()[-2:]] == ["tool_started", "tool_started"]
+
+
+def test_runs_of_two_processes_in_one_session_do_not_hinder_each_other(shared):
+    one, other = Journal(shared()), Journal(shared())
+    for journal, run in ((one, "a"), (other, "b")):
+        journal(RunStarted(run, "m", 9))
+    for journal in (one, other, one):
+        journal(Notice("So."))
+    one(RunEnded("interrupted", "", 1, Usage()))
+    one.take_up("a", "m")
+    assert [record.run for record in shared().read()[1:]] == ["a", "b", "a", "b", "a", "a", "a"]
 
 
 def test_closing_lets_others_write():

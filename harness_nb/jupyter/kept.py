@@ -270,6 +270,7 @@ class Kept:
     def restore(self) -> Restored:
         """Go on from what an earlier kernel left, or from where this one is; nothing runs by that."""
         anew = self._anew()
+        self._read_again()
         journal = self.journal
         history = journal.history
         history.head, self._before, self._untouched = history.head or self._before, "", False
@@ -288,6 +289,15 @@ class Kept:
             (*([anew] if anew else []), _found(history, last), *_told(history, len(given))),
             last if open_ else None,
         )
+
+    def _read_again(self) -> None:
+        """Take in what other processes have written meanwhile, where they may; the conversation stays the one it is."""
+        if not self.opened or not self.journal.outdated:
+            return
+        head = self.history.head
+        self.close()
+        self._journal = None
+        self.history.head = head if head in self.history.runs else ""
 
     def reopen(self, run: KeptRun, model: str, calls: Iterable[ToolCall]) -> Transcript:
         """Have calls wait again that a stop kept from being begun; return the conversation with them open."""

@@ -7,13 +7,17 @@ Theory of operation. A listener is called before the run goes on, so the order o
 model's calls before any tool runs, `tool_started` before a tool's body, its result before the model hears of it.
 A body that may have an effect begins only when its record is on disk for good; nothing else waits for the disk.
 What can't be kept ends the run. It stays here, and is kept before anything that comes later.
+
+Where many processes may write one session, a run is still one process's: who takes one up that another has gone on with
+since is refused, and who finds at its next record that another took its run up stops there. A tool's body begins after
+its record, so it doesn't run in both.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from typing import Any, cast
@@ -41,7 +45,7 @@ from harness_nb.events import (
 from harness_nb.messages import Decision, Entry, Message, ToolResult, Usage
 from harness_nb.ops.history import RECORDED, History
 from harness_nb.ops.records import Record
-from harness_nb.ops.store import Log
+from harness_nb.ops.store import Log, StoreError
 
 PLAIN: dict[type[Event], str] = {
     TurnEnded: "turn_ended",
@@ -54,6 +58,11 @@ PLAIN: dict[type[Event], str] = {
     Notice: "notice",
 }
 """Events that are kept as they are, and the kind of record that each becomes."""
+
+
+TAKEN = (
+    "Another process has gone on with this run, so it was left to that one. `%resume` shows how it stands."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +85,13 @@ class Journal:
     def __init__(self, log: Log | None = None, history: History | None = None) -> None:
         """Go on from what the log holds, unless its history is given."""
         self.log = log
-        self.history = history if history is not None else History(log.read() if log is not None else ())
+        self._shared = log is not None and log.shared
+        records = log.read() if log is not None and (history is None or self._shared) else []
+        self.history = history if history is not None else History(records)
+        self._read = self._last = max((record.seq for record in records), default=0)
+        self._own: set[int] = set()
+        self._lost = ""
+        """The run that another process has gone on with: nothing more of it is written here."""
         self.origin = Origin()
         """Set it before a run begins: said of that run, and then forgotten."""
         self._run = ""
@@ -144,12 +159,32 @@ class Journal:
         self._run, self._at_work = run, True
         self._began, self._before = time.monotonic(), self.history.runs[run].seconds
         again = list(reopened)
+        with self._writing:
+            self._see_to(run)
         self._write("resumed", {"model": model} | ({"reopened": again} if again else {}))
 
     def go_to(self, run: str) -> None:
         """Have the conversation go on from another run, or from the beginning if that is empty."""
         self._run = ""
         self._write("head", {"to": run}, sync=True)
+
+    @property
+    def outdated(self) -> bool:
+        """Whether other processes have written this session since it was read here."""
+        with self._writing:
+            return any(True for _ in self._others())
+
+    def _others(self) -> Iterator[Record]:
+        """Yield what other processes have written since."""
+        if self._shared and self.log is not None:
+            yield from (r for r in self.log.read() if r.seq > self._read and r.seq not in self._own)
+
+    def _see_to(self, run: str, *kinds: str) -> None:
+        """Raise StoreError if another process has written of this run since, records of these kinds if some are named."""
+        # A message alone is one of results that were on record: whoever only looks what there is keeps those.
+        if any(r.run == run and (r.kind in kinds if kinds else r.kind != "message") for r in self._others()):
+            self._lost = run
+            raise StoreError(TAKEN)
 
     def close(self) -> None:
         """Let others write the log."""
@@ -211,12 +246,21 @@ class Journal:
         with self._writing:  # a tool in a thread may have something to tell, too
             record = Record(kind, data, self._run)
             self.history.add(record, entry)
-            if self.log is None:
+            if self.log is None or (self._lost and record.run == self._lost):
                 return
             self._unkept.append(record)
             while self._unkept:
-                self.log.append(self._unkept[0], sync=sync and len(self._unkept) == 1)
+                seq = self.log.append(self._unkept[0], sync=sync and len(self._unkept) == 1).seq
                 self._unkept.pop(0)
+                if self._shared:
+                    self._follow(seq, record)
+
+    def _follow(self, seq: int, record: Record) -> None:
+        """Look whether a run at work is still this process's, where others have written between its records."""
+        self._own.add(seq)
+        last, self._last = self._last, seq
+        if seq != last + 1 and self._at_work:
+            self._see_to(record.run, *(() if record.kind == "resumed" else ("resumed",)))
 
 
 def _fields(value: Event | Usage) -> dict[str, object]:

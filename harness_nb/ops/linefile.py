@@ -60,6 +60,11 @@ class JsonlLog:
         return (*self._mended, *self._faults)
 
     @property
+    def shared(self) -> bool:
+        """It is not: one process writes it at a time."""
+        return False
+
+    @property
     def gone(self) -> bool:
         """Whether there is no such file any more."""
         return not self._path.is_file()

@@ -157,6 +157,11 @@ class SqlLog:
         return tuple(self._warnings)
 
     @property
+    def shared(self) -> bool:
+        """It is."""
+        return True
+
+    @property
     def gone(self) -> bool:
         """Whether the session was deleted; one of the same name may have been made since."""
         table = tables().sessions

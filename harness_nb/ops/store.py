@@ -51,6 +51,11 @@ class Log(Protocol):
         ...
 
     @property
+    def shared(self) -> bool:
+        """Whether other processes may write it at the same time."""
+        ...
+
+    @property
     def gone(self) -> bool:
         """Whether the journal was deleted or replaced since it was opened, so that nothing can be kept in it any more."""
         ...
