@@ -87,6 +87,16 @@ def test_a_session_opened_again_goes_on_under_the_same_id(anew, log):
     again.close()
 
 
+def test_a_session_that_is_deleted_while_it_is_open_is_gone(anew, log, tmp_path):
+    assert not log.gone
+    files = [*tmp_path.rglob("main.jsonl")]
+    for file in files:
+        file.unlink()
+    if not files:
+        anew().delete("main")
+    assert log.gone
+
+
 def test_sessions_do_not_mix(store, log):
     other = store.open("other")
     other.append(said("there"))
