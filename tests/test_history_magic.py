@@ -146,6 +146,13 @@ def test_another_session_is_named_and_not_made_by_asking(answer):
     assert "nobody" not in sessions.session_names()
 
 
+@pytest.mark.parametrize("at", ["", "yesterday", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_a_run_whose_time_is_none_is_told_without_it(branched, at):
+    for run in harness_nb.session().kept.history.runs.values():
+        run.at = at
+    assert "1  one\n       done in 1 turn · In [1]\n" in Told(harness_nb.session()).text()
+
+
 def test_the_drawing_holds_hostile_prompts_and_answers_as_text_and_stays_small(answer):
     session = harness_nb.session()
     session.model = scripted(*["</pre><script>alert(1)</script>\x1b[31m" * 400] * 70)

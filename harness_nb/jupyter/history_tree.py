@@ -200,10 +200,10 @@ def ended(run: KeptRun) -> str:
 
 
 def when(at: str) -> str:
-    """Say a time of day here: `1 Dec 10:21`; empty for none."""
+    """Say a time of day here: `1 Dec 10:21`; empty for what is none."""
     try:
         there = datetime.fromisoformat(at).astimezone()
-    except ValueError:
+    except (ValueError, OverflowError):
         return ""
     return f"{there.day} {there:%b %H:%M}"
 
