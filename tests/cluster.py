@@ -29,6 +29,9 @@ SETTINGS = {
     "log_min_messages": "log",
 }
 
+MEMORY = Path("/dev/shm") if Path("/dev/shm").is_dir() else None  # noqa: S108 - a folder of our own is made there
+"""Where a cluster lies: no test cuts the power, and a write there takes no time."""
+
 
 def binaries():
     """Find the folder with the newest server, None if there is none: Debian keeps it off the path."""
@@ -143,7 +146,7 @@ def fresh():
         if os.environ.get("CI"):
             pytest.fail("no PostgreSQL on this machine, and `.ci/run` should have installed it")
         pytest.skip("no PostgreSQL on this machine: apt install postgresql, or set TEST_POSTGRES_URL")
-    return Cluster(mkdtemp(prefix="harness-nb-postgres-")).start()
+    return Cluster(mkdtemp(prefix="harness-nb-postgres-", dir=MEMORY)).start()
 
 
 @cache

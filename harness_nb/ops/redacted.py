@@ -68,5 +68,7 @@ def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
     if not isinstance(compiled.pattern, str):
         raise UsageError(f"The pattern {pattern!r} of what to take out is made of bytes; write it as text.")
     if compiled.search(""):
-        raise UsageError(f"The pattern {pattern!r} of what to take out also fits where there is no text; name one.")
+        raise UsageError(
+            f"The pattern {pattern!r} of what to take out also fits where there is no text; name one."
+        )
     return compiled
