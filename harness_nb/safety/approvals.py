@@ -203,7 +203,8 @@ def _denied(call: Call, why: str, instead: str) -> str:
 
 def _refusal(call: Call, answer: Answer, verdict: Verdict) -> str:
     if answer.by == "you":
-        said = f": {answer.reason}" if answer.reason else "."
+        end = "" if answer.reason.endswith((".", "!", "?")) else "."
+        said = f": {answer.reason}{end}" if answer.reason else "."
         return _denied(call, f"The person refused it{said}", GIVE_UP)
     why = "" if call.doubt else verdict.why  # there it is the doubt itself
     return _denied(call, f"{why} {answer.reason}".strip(), GIVE_UP)
