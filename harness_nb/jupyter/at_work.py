@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 from harness_nb.errors import HarnessError, UsageError
-from harness_nb.jupyter.bridge import running_loop
+from harness_nb.jupyter.bridge import attentive, blocking, running_loop
+from harness_nb.jupyter.result import RunResult
 from harness_nb.jupyter.shell import in_one_line
 from harness_nb.jupyter.work import Work
 
@@ -40,8 +41,19 @@ class AtWork:
             self.work = None
             self._one_at_a_time.release()
 
+    async def run(self, begin: Callable[[], Work]) -> RunResult:
+        """Have the run that `begin` prepares go to its end, and return how it ended."""
+        with self._working(begin) as work:
+            async with attentive():
+                return work.result(await work.outcome())
+
+    def run_blocking(self, begin: Callable[[], Work]) -> RunResult:
+        """Do what `run` does where one can't await."""
+        with self._working(begin) as work:
+            return work.result(blocking(work.outcome()))
+
     @contextmanager
-    def run(self, begin: Callable[[], Work]) -> Iterator[Work]:
+    def _working(self, begin: Callable[[], Work]) -> Iterator[Work]:
         """Hold the session for one run, show it while it lasts, and have what goes wrong said in one line."""
         work = None
         try:
@@ -66,7 +78,7 @@ class AtWork:
             )
         with ExitStack() as stack:
             try:
-                work = stack.enter_context(self.run(begin))
+                work = stack.enter_context(self._working(begin))
             except HarnessError as fault:
                 return str(fault)
             task = loop.create_task(_to_its_end(stack.pop_all(), work))

@@ -18,7 +18,6 @@ from harness_nb.errors import UsageError
 from harness_nb.jupyter.agents import Agents
 from harness_nb.jupyter.approval import AtTheCell
 from harness_nb.jupyter.at_work import AtWork
-from harness_nb.jupyter.bridge import attentive, blocking
 from harness_nb.jupyter.context import Context
 from harness_nb.jupyter.defaults import defaults
 from harness_nb.jupyter.kept import Kept, Restored
@@ -125,9 +124,7 @@ class Session:
         see `resume`. A prompt instead has the calls that wait answered as not approved.
         """
         ask = Ask(prompt, model, turns, variables, new, show, window, fork, limits)
-        with self._at_work.run(lambda: self._begun(ask)) as work:
-            async with attentive():
-                return work.result(await work.outcome())
+        return await self._at_work.run(lambda: self._begun(ask))
 
     def run_blocking(
         self,
@@ -144,8 +141,7 @@ class Session:
     ) -> RunResult:
         """Do what `run` does where one can't await: in a function, a script, a tool."""
         ask = Ask(prompt, model, turns, variables, new, show, window, fork, limits)
-        with self._at_work.run(lambda: self._begun(ask)) as work:
-            return work.result(blocking(work.outcome()))
+        return self._at_work.run_blocking(lambda: self._begun(ask))
 
     def restore(self) -> Restored:
         """Go back to where the session was left, by an earlier kernel too, and say what there is; nothing runs by that.
@@ -172,9 +168,7 @@ class Session:
         its tool's own check finds that it had no effect, or if a person allows it. A limit that ended the run is raised
         by as much again, unless `turns` or `limits` names it: what they don't name stays as it was. Raises UsageError if there is nothing to go on with, or a tool that a call waits for is missing.
         """
-        with self._at_work.run(lambda: self._continued(restored, model, turns, limits, show=show)) as work:
-            async with attentive():
-                return work.result(await work.outcome())
+        return await self._at_work.run(lambda: self._continued(restored, model, turns, limits, show=show))
 
     def go_on_blocking(
         self,
@@ -186,8 +180,7 @@ class Session:
         show: bool = True,
     ) -> RunResult:
         """Do what `go_on` does where one can't await."""
-        with self._at_work.run(lambda: self._continued(restored, model, turns, limits, show=show)) as work:
-            return work.result(blocking(work.outcome()))
+        return self._at_work.run_blocking(lambda: self._continued(restored, model, turns, limits, show=show))
 
     def undo(self) -> KeptRun:
         """Set the last run aside: the conversation goes on from before it. Returns that run. Raises UsageError."""
@@ -230,14 +223,11 @@ class Session:
         A run that is taken up by a click goes on while no cell is at work: Stop in its view, or `stop`, ends it.
         The front end's ■ interrupts cells, and so does nothing to it.
         """
-        with self._at_work.run(lambda: self._taken_up(question, answer, show=show)) as work:
-            async with attentive():
-                return work.result(await work.outcome())
+        return await self._at_work.run(lambda: self._taken_up(question, answer, show=show))
 
     def resume_blocking(self, question: Question, answer: Answer, *, show: bool = True) -> RunResult:
         """Do what `resume` does where one can't await."""
-        with self._at_work.run(lambda: self._taken_up(question, answer, show=show)) as work:
-            return work.result(blocking(work.outcome()))
+        return self._at_work.run_blocking(lambda: self._taken_up(question, answer, show=show))
 
     def waiting_as_text(self) -> str:
         """Write what waits for a decision, whole, with what to type; empty when nothing waits."""
