@@ -358,7 +358,8 @@ def _found(history: History, last: KeptRun) -> str:
     path = [run for run in history.path() if run.prompt]
     messages = sum(len(run.messages) for run in path)
     ended = ENDED.get(last.reason or "", f"ended with reason `{last.reason}`")
-    where_ = f" in turn {last.turns + 1}" if last.reason is None else ""
+    turn = last.turns + (not history.transcript().dangling())  # with calls open, the turn that made them
+    where_ = f" in turn {turn}" if last.reason is None else ""
     return f"Restored {counted(len(path), 'run')} with {counted(messages, 'message')}. The last one {ended}{where_}."
 
 

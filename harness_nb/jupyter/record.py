@@ -40,7 +40,7 @@ PROMPT = 10_000
 
 UNFINISHED = (
     "The notebook was saved while this run went on, so its end is not in the file. "
-    "What its tools had done by then stands. To ask again, run this cell."
+    "What its tools had done by then stands. `%resume` goes on with it, and running this cell begins anew."
 )
 """What is said in the place of a live view that has no kernel any more."""
 
