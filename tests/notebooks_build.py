@@ -64,6 +64,7 @@ def run(notebook: NotebookNode, *, offline: bool = True) -> NotebookNode:
         client = NotebookClient(
             notebook,
             timeout=120 if offline else 900,
+            startup_timeout=180,
             kernel_name="python3",
             store_widget_state=False,
             resources={"metadata": {"path": str(desk)}},

@@ -82,16 +82,16 @@ tried(lambda: JsonlStore(sys.argv[1]).open("main"))
 def test_a_full_disk_is_told_and_goes_on_when_there_is_room():
     """A disk of 64 kB in memory, of a namespace of our own."""
     script = """
-store = JsonlStore("/tmp/sessions")
+store = JsonlStore("/mnt/sessions")
 log = store.open("main")
 log.append(said("a"))
-with open("/tmp/ballast", "wb", buffering=0) as ballast:
+with open("/mnt/ballast", "wb", buffering=0) as ballast:
     try:
         while ballast.write(b"x" * 1024): pass
     except OSError: pass
 tried(lambda: [log.append(said("x" * 5_000)) for _ in range(9)])
 tried(lambda: store.open("other"))
-os.unlink("/tmp/ballast")
+os.unlink("/mnt/ballast")
 log.append(said("b"), sync=True)
 reader = store.open("main", write=False)
 texts = [record.data["text"] for record in reader.read()[1:]]
@@ -99,7 +99,7 @@ assert (texts[0], texts[-1], set(texts[1:-1])) in [("a", "b", {"x" * 5_000}), ("
 assert not reader.warnings
 assert [info.name for info in store.sessions()] == ["main"]
 """
-    mount = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=64k none /tmp && exec "$@"', "sh"]
+    mount = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=64k none /mnt && exec "$@"', "sh"]
     if (
         not shutil.which("unshare")
         or subprocess.run([*mount, "true"], capture_output=True, check=False).returncode

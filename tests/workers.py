@@ -6,6 +6,7 @@ rest, from the busiest on. They meet in the middle, so that all end at about the
 its browser, server or engine is started once.
 """
 
+import gc
 import os
 from collections import defaultdict
 from contextlib import contextmanager, nullcontext
@@ -123,9 +124,21 @@ def pytest_unconfigure(config):
         company.close()
 
 
+_file = pytest.StashKey()
+
+
+def _let_be(item):
+    """Once a file, have Python's collector pass over what is there by now: it would look through all of it at each turn."""
+    if item.config.stash.get(_file, None) != item.path:
+        item.config.stash[_file] = item.path
+        gc.collect()
+        gc.freeze()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
     """Run each test, with its fixtures, beside those of the other workers."""
+    _let_be(item)
     company = item.config.stash.get(_company, None)
     with company.joined() if company else nullcontext():
         return (yield)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from harness_nb.errors import UsageError
@@ -20,15 +19,15 @@ from harness_nb.events import Charged, DecisionMade, Event, MessageAdded, RunEnd
 from harness_nb.jupyter.defaults import defaults
 from harness_nb.jupyter.history_tree import is_step, numbers, spans, versions
 from harness_nb.jupyter.history_versions import Versions
+from harness_nb.jupyter.restored import Restored, found, told
 from harness_nb.jupyter.shell import cell_at_work, execution_count, user_variables
 from harness_nb.jupyter.told import is_set
-from harness_nb.jupyter.words import counted
 from harness_nb.messages import Decision, Entry, ToolCall, Transcript, Usage
 from harness_nb.ops.disk import shown
 from harness_nb.ops.history import History, KeptRun
 from harness_nb.ops.journal import Journal, Origin
 from harness_nb.ops.redacted import Redaction
-from harness_nb.ops.resume import left, settle
+from harness_nb.ops.resume import settle
 from harness_nb.ops.store import BusyError, Log, Store, StoreError, open_store
 
 FOLDER = ".harness_nb/sessions"
@@ -47,15 +46,6 @@ def notebook() -> str:
     """Name the notebook that this kernel belongs to, without its ending; empty where that is not known."""
     named = str(user_variables().get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME", ""))
     return Path(named).stem if named.endswith(".ipynb") else ""
-
-
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """What an earlier kernel left of a session, taken up again. `told` says so in sentences for the person."""
-
-    told: tuple[str, ...]
-    run: KeptRun | None
-    """The run that can go on, None where the last one was done."""
 
 
 class Kept:
@@ -286,7 +276,7 @@ class Kept:
         if anew and is_set(last):
             return Restored((anew,), None)
         return Restored(
-            (*([anew] if anew else []), _found(history, last), *_told(history, len(given))),
+            (*([anew] if anew else []), found(history, last), *told(history, len(given))),
             last if open_ else None,
         )
 
@@ -351,42 +341,3 @@ def _shown(place: str) -> str:
     if "://" not in place and Path(place).is_absolute():
         return shown(Path(place)).strip("`")
     return re.sub(r"//[^@/]*@", "//", place)
-
-
-def _found(history: History, last: KeptRun) -> str:
-    """Say what there is, and how it ended."""
-    path = [run for run in history.path() if run.prompt]
-    messages = sum(len(run.messages) for run in path)
-    ended = ENDED.get(last.reason or "", f"ended with reason `{last.reason}`")
-    turn = last.turns + (not history.transcript().dangling())  # with calls open, the turn that made them
-    where_ = f" in turn {turn}" if last.reason is None else ""
-    return f"Restored {counted(len(path), 'run')} with {counted(messages, 'message')}. The last one {ended}{where_}."
-
-
-ENDED = {
-    "": "was cut off",
-    "done": "was done",
-    "turns": "met its limit of turns",
-    "budget": "met its budget",
-    "interrupted": "was stopped",
-    "suspended": "waited for you",
-    "error": "failed",
-}
-
-
-def _told(history: History, given: int) -> list[str]:
-    """Say what becomes of the calls that were left open."""
-    open_, run = left(history), history.runs[history.head]
-    told = []
-    if given:
-        told.append(
-            f"{counted(given, 'call')} had finished: the result on record is given, and nothing of it runs again."
-        )
-    told += [f"`{call.name}` was begun and cut off: it may have had its effect." for call in open_.uncertain]
-    waiting = (*open_.waiting, *run.unbegun)
-    asked = [call for call in waiting if call.id in run.asked]
-    if asked:
-        told.append(f"{counted(len(asked), 'call')} waited for your decision, and asks again.")
-    if rest := len(waiting) - len(asked):
-        told.append(f"{counted(rest, 'call')} had not begun.")
-    return told

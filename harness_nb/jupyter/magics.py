@@ -17,9 +17,9 @@ from harness_nb.jupyter.cost_commands import cost_done, cost_read, cost_usage
 from harness_nb.jupyter.decisions import decided
 from harness_nb.jupyter.defaults import defaults
 from harness_nb.jupyter.history_commands import Wanted, history_done, history_read, history_usage
-from harness_nb.jupyter.kept import Restored
 from harness_nb.jupyter.options import DECISIONS, RESUME, Asked, cell_read, line_read, resume_read, usage
 from harness_nb.jupyter.permissions import permissions_told
+from harness_nb.jupyter.restored import Restored
 from harness_nb.jupyter.result import RunResult
 from harness_nb.jupyter.session import MAIN, Session, session
 from harness_nb.ops.allowance import Allowance
