@@ -413,7 +413,7 @@ class Worker:
         (folder / "over").write_text(json.dumps({"wrong": wrong, "counts": counts}))
 
 
-def worked(place, number, points, top):
+def worked(place, number, points, each, top):
     """Play a worker's share of the points; return its counts and what was wrong."""
     worker = Worker(f"{place}.{number}" if place.startswith("sqlite") else place, number)  # it has one writer
     played = [worker.unkilled(top) for _ in range(3)]
@@ -421,7 +421,7 @@ def worked(place, number, points, top):
     seconds = sum(each[2] for each in played) / len(played)
     if "://" in place:
         boundaries = [boundary for boundary in boundaries if not boundary.startswith("inside")]
-    for boundary in boundaries[number::WORKERS]:
+    for boundary in boundaries[number * each :: WORKERS * each]:
         worker.point(top, expected, dies_at=boundary)
         worker.counts["boundaries"] += 1
     for point in range(number, points, WORKERS):
@@ -440,6 +440,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("place")
     parser.add_argument("points", type=int)
+    parser.add_argument("--each", type=int, default=1, help="take every boundary, or one in so many")
     arguments = parser.parse_args()
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as top:
@@ -448,7 +449,7 @@ def main():
         gc.freeze()  # nor is it looked through in each fork
 
         def work(number):
-            told = worked(arguments.place, number, arguments.points, top)
+            told = worked(arguments.place, number, arguments.points, arguments.each, top)
             Path(top, f"worker-{number}").write_text(json.dumps(told))
 
         for child in [forked(lambda number=number: work(number)) for number in range(WORKERS)]:

@@ -112,7 +112,8 @@ def pytest_configure(config):
         return
     import hypothesis
 
-    hypothesis.settings.register_profile("patient", deadline=None)  # a busy machine is slow, not wrong
+    # A busy machine is slow, not wrong; half the usual examples, unless a test asks for more.
+    hypothesis.settings.register_profile("patient", deadline=None, max_examples=50)
     hypothesis.settings.load_profile("patient")
     if os.name == "posix":
         config.stash[_company] = Company(config.workerinput["testrunuid"])
