@@ -91,6 +91,7 @@ def test_a_cell_takes_its_place_also_after_a_restart_and_the_history_tells_of_it
     assert asked(notebook) == ["a", "b"]
 
 
+@pytest.mark.parametrize("kernel", ["newest"], indirect=True)
 def test_a_click_goes_on_from_another_branch_but_not_while_a_run_is_at_work(notebook):
     run(notebook, "%agent B", "b")
     picker = widget_of(run(notebook, "%history", "h"))
@@ -117,6 +118,7 @@ def seen_by_a_page(kernel, execution):
     execution.finish()
 
 
+@pytest.mark.parametrize("kernel", ["newest"], indirect=True)
 def test_a_cell_that_waits_for_a_decision_is_run_again_and_its_call_never_runs(notebook):
     run(notebook, "s.model = scripted(*[say(call('pay', amount=n)) for n in range(2)], *[heard] * 9)")
     seen_by_a_page(notebook, notebook.start("%agent pay", stdin=False))
@@ -130,6 +132,7 @@ def test_a_cell_that_waits_for_a_decision_is_run_again_and_its_call_never_runs(n
     assert "%resume goes on with it." in run(notebook, "%history use 4").text
 
 
+@pytest.mark.parametrize("kernel", ["newest"], indirect=True)
 def test_a_machine_that_names_no_cells_appends_and_gets_the_tree_as_a_record(notebook):
     done = notebook.headless("%agent again", "%agent again", "%history", "%history -n 1-2")
     assert asked(notebook) == ["a", "b", "again", "again"]
