@@ -112,8 +112,8 @@ def pytest_configure(config):
         return
     import hypothesis
 
-    # A busy machine is slow, not wrong; half the usual examples, unless a test asks for more.
-    hypothesis.settings.register_profile("patient", deadline=None, max_examples=50)
+    # A busy machine is slow, not wrong; fewer examples than usual, unless a test asks for more.
+    hypothesis.settings.register_profile("patient", deadline=None, max_examples=30)
     hypothesis.settings.load_profile("patient")
     if os.name == "posix":
         config.stash[_company] = Company(config.workerinput["testrunuid"])

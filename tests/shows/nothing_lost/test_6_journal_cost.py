@@ -29,7 +29,7 @@ from harness_nb.tools import Toolbox
 
 TURNS, LAST = 60, 40
 SHARE = 0.05
-ROUNDS = 6
+ROUNDS = 3
 RECORDS, SECONDS = 10_000, 0.5
 
 
