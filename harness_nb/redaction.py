@@ -83,9 +83,8 @@ def _has_hint(text: str) -> bool:
 
 
 def _settings() -> tuple[Sequence[str], Sequence[str]]:
-    variables = getattr(
-        os.environ, "_data", None
-    )  # itself, since os.environ decodes whatever it is asked for
+    # What lies beneath, since os.environ decodes whatever it is asked for.
+    variables = getattr(os.environ, "_data", None)
     return _secret_values(tuple((os.environ if variables is None else variables).items()))
 
 

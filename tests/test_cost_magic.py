@@ -172,7 +172,7 @@ def test_a_free_model_has_no_cost_and_no_advice(shell, capsys):
         ("please", "`%cost` knows no `please`: There is `runs`"),
         ("turns models", "`%cost` takes one word, not `turns models`"),
         ("--session nobody", "No session is called `nobody`"),
-        ("--session", "`%cost` knows no `--session`"),
+        ("--session", "`--session` needs a value"),
     ],
 )
 def test_bad_input_is_one_sentence(spent, shell, line, why):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from dataclasses import dataclass
 
 from harness_nb.errors import UsageError
@@ -12,6 +11,7 @@ from harness_nb.jupyter.context_told import context_told
 from harness_nb.jupyter.decision_card import DecisionCard
 from harness_nb.jupyter.decision_record import card_as_html, card_as_text
 from harness_nb.jupyter.effects import effect
+from harness_nb.jupyter.options import session_named
 from harness_nb.jupyter.session import MAIN, Session, session as session_of, session_names
 from harness_nb.jupyter.shell import in_kernel, running_shell
 from harness_nb.messages import Decision
@@ -29,7 +29,6 @@ COMMANDS = {
 NUMBERED = {"undo": "[NUMBER]", "pin": "NUMBER", "unpin": "NUMBER"}
 LONGEST = 9
 """Most digits of a number."""
-SESSION = re.compile(r"""--session(?:\s+|=)(?:"([^"]*)"|'([^']*)'|(?!--)(\S+))(?:\s+|$)""")
 
 ROWS, SUMMARY = 60, 4_000
 """Most lines of a decision's table, and most characters of its summary, below the cell that took it."""
@@ -48,20 +47,18 @@ class Wanted:
 
 def context_read(text: str) -> Wanted:
     """Read what follows `%context`. Raises UsageError with the fix."""
-    text, name = text.strip(), MAIN
-    if found := SESSION.match(text):
-        name, text = found[1] or found[2] or found[3] or "", text[found.end() :].strip()
-        if name not in session_names() and name != MAIN:
-            raise UsageError(
-                f"No session is called `{_short(name)}`: there is {_listed(session_names())}. {UNCHANGED}"
-            )
+    name, text = session_named(text, "%context")
+    if name and name not in session_names() and name != MAIN:
+        raise UsageError(
+            f"No session is called `{_short(name)}`: there is {_listed(session_names())}. {UNCHANGED}"
+        )
     command, *rest = text.split() or [""]
     if command not in COMMANDS and command:
         near = difflib.get_close_matches(command, COMMANDS, n=1, cutoff=0.5)
         hint = f"did you mean `{near[0]}`?" if near else f"there is {_listed(list(COMMANDS))}."
         raise UsageError(f"`%context` knows no `{_short(command)}`: {hint} {UNCHANGED}")
     number = _number(command, rest)
-    return Wanted(command, number, name)
+    return Wanted(command, number, name or MAIN)
 
 
 def _number(command: str, rest: list[str]) -> int | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import re
 from dataclasses import dataclass
 
 from harness_nb.errors import UsageError
 from harness_nb.jupyter.cost import By, Costs
 from harness_nb.jupyter.kept import Kept
+from harness_nb.jupyter.options import session_named
 from harness_nb.jupyter.session import MAIN, session as session_of, session_names
 from harness_nb.jupyter.shell import in_kernel, running_shell
 from harness_nb.jupyter.words import one_line, visible
@@ -21,7 +21,6 @@ COMMANDS = {
     "--plot": "draw it as a picture; may follow any of these",
     "help": "show this",
 }
-SESSION = re.compile(r"""--session(?:\s+|=)(?:"([^"]*)"|'([^']*)'|(?!--)(\S+))(?:\s+|$)""")
 BY: dict[str, By] = {"": "run", "runs": "run", "turns": "turn", "agents": "agent", "models": "model"}
 
 
@@ -36,11 +35,9 @@ class CostWanted:
 
 def cost_read(text: str) -> CostWanted:
     """Read what follows `%cost`. Raises UsageError with the fix."""
-    text, name = text.strip(), MAIN
-    if found := SESSION.match(text):
-        name, text = found[1] or found[2] or found[3] or "", text[found.end() :]
-        if name not in session_names() and not (name and Kept(name).begun):
-            raise UsageError(f"No session is called `{_short(name)}`. Nothing is shown.")
+    name, text = session_named(text, "%cost")
+    if name and name not in session_names() and not Kept(name).begun:
+        raise UsageError(f"No session is called `{_short(name)}`. Nothing is shown.")
     words = text.split()
     plot = "--plot" in words
     words = [word for word in words if word != "--plot"]
@@ -48,12 +45,12 @@ def cost_read(text: str) -> CostWanted:
         raise UsageError(f"`%cost` takes one word, not `{_short(' '.join(words))}`. {_there()}")
     command = words[0] if words else ""
     if command == "help":
-        return CostWanted(None, plot, name)
+        return CostWanted(None, plot, name or MAIN)
     if command not in BY:
         near = difflib.get_close_matches(command, [*COMMANDS, "--session"], n=1, cutoff=0.5)
         hint = f"did you mean `{near[0]}`?" if near else _there()
         raise UsageError(f"`%cost` knows no `{_short(command)}`: {hint}")
-    return CostWanted(BY[command], plot, name)
+    return CostWanted(BY[command], plot, name or MAIN)
 
 
 def _there() -> str:

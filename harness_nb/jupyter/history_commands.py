@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from harness_nb.errors import UsageError
 from harness_nb.jupyter.history_tree import Row, Tree, spans, title
 from harness_nb.jupyter.kept import Kept
+from harness_nb.jupyter.options import session_named
 from harness_nb.jupyter.session import MAIN, Session, session as session_of, session_names
 
 COMMANDS = {
@@ -22,7 +23,6 @@ COMMANDS = {
 }
 LONGEST = 9
 """Most digits of a number."""
-SESSION = re.compile(r"""--session(?:\s+|=)(?:"([^"]*)"|'([^']*)'|(?!--)(\S+))(?:\s+|$)""")
 WORD = re.compile(r"[A-Za-z]+(?![^\s])")
 SAID = 60
 """Most characters of a prompt in a sentence."""
@@ -40,11 +40,8 @@ class Wanted:
 
 def history_read(text: str) -> Wanted | None:
     """Read what follows `%history`; None for what is IPython's own. Raises UsageError with the fix."""
-    text, name = text.strip(), ""
-    if text.startswith("--session"):
-        if (found := SESSION.match(text)) is None:
-            raise UsageError(f"`--session` needs a value: %history --session NAME. {UNCHANGED}")
-        name, text = found[1] or found[2] or found[3] or "", text[found.end() :].strip()
+    name, text = session_named(text, "%history")
+    if name:
         if name not in session_names() and not Kept(name).begun:
             raise UsageError(f"No session is called `{_short(name)}`. {UNCHANGED}")
     elif not text:

@@ -57,6 +57,7 @@ DECISION = re.compile(rf"({'|'.join(DECISIONS)})(?:\s+(q\d{{6}})(?:\s+(.*))?)?\s
 AMOUNT = re.compile(r"\$?[0-9]{1,6}(\.[0-9]{1,6})?")
 WORD = re.compile(r"(--[^\s=]*)(=?)")
 VALUE = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|(\S+))(?=\s|$)""")
+SESSION = re.compile(r"""--session(?:\s+|=)(?:"([^"]*)"|'([^']*)'|(?!--)(\S+))(?:\s+|$)""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,19 @@ def resume_read(text: str) -> Asked:
             "%resume takes --model, --turns, --seconds, --tokens and --dollars. Nothing was run."
         )
     return replace(asked, session=asked.session or (found[found.lastindex or 0] if found else ""))
+
+
+def session_named(text: str, magic: str) -> tuple[str, str]:
+    """Take `--session NAME` off the front of what follows a magic; return the name, empty where none is said, and the rest.
+
+    Raises UsageError where the name is missing.
+    """
+    text = text.strip()
+    if re.match(r"--session(?![^\s=])", text) is None:
+        return "", text
+    if (found := SESSION.match(text)) is None:
+        raise UsageError(f"`--session` needs a value: {magic} --session NAME. Nothing has changed.")
+    return found[1] or found[2] or found[3] or "", text[found.end() :].strip()
 
 
 def usage() -> str:

@@ -70,9 +70,7 @@ class Prices:
         name = model.removesuffix(FAULTY)
         if (rates := self._own(name, at)) is not None:
             return rates.cost(usage)
-        return _listed(
-            name, usage, at, host
-        )  # a server that the list doesn't know, one here above all, has no price
+        return _listed(name, usage, at, host)
 
     def of(self, model: Model) -> Price:
         """Return the function that prices this very model's requests; one that is `free` costs nothing, unless the file prices it."""
@@ -167,6 +165,7 @@ def _counts(usage: Usage) -> tuple[int, int, int, int]:
 
 
 def _listed(model: str, usage: Usage, at: datetime, host: str) -> Decimal | None:
+    """Look a price up; a server that the list doesn't know, one here above all, has none."""
     try:
         from genai_prices import Usage as Counts, calc_price
     except ImportError:
