@@ -1,6 +1,7 @@
-"""Two tests at a time: who gets which file, and how a test that measures time has the machine to itself.
+"""Some tests at a time: who gets which file, and how a test that measures time has the machine to itself.
 
-The whole suite, or a folder of it, goes to a worker process per core; a file or a single test runs in this process.
+The whole suite, or a folder of it, goes to a worker process per core and one more, since many tests wait; a file or a
+single test runs in this process.
 The first worker takes the files whose tests mostly wait, for a browser, a model or a kernel; the others take the
 rest, from the busiest on. They meet in the middle, so that all end at about the same time. A file is never divided:
 its browser, server or engine is started once.
@@ -25,7 +26,7 @@ def pytest_xdist_auto_num_workers(config):
     if os.name == "nt" or not all(Path(here, argument).is_dir() for argument in config.args):
         return 0
     cores = os.cpu_count() or 1
-    return min(cores, 4) if cores > 1 else 0
+    return min(cores + 1, 4) if cores > 1 else 0
 
 
 def pytest_collection_modifyitems(config, items):

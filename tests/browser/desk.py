@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from browser.lab import PATIENCE, ROOT, Lab
-from playwright.sync_api import Browser, Error, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Error, Locator, Page, ViewportSize, expect, sync_playwright
 
 expect.set_options(timeout=PATIENCE * 1000)  # a busy machine is slow, not wrong
 
 ARTEFACTS = ROOT / ".ci" / "artefacts"
+
+VIEWPORT: ViewportSize = {"width": 1200, "height": 900}
 
 CHROMIUM_FLAGS = [
     "--no-sandbox",
@@ -33,24 +35,55 @@ def browser_path() -> str | None:
 
 
 @contextmanager
-def browsing(path: str | None) -> Iterator[Browser]:
+def browsing(path: str | None) -> Iterator[Pages]:
     """Run this Chromium, headless."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
         try:
-            yield browser
+            yield Pages(browser)
         finally:
             browser.close()
+
+
+class Pages:
+    """The pages of one browser. Those on which JupyterLab is loaded are kept for the next test: loading takes longer than most."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._context = browser.new_context()
+        self._context.set_default_timeout(PATIENCE * 1000)
+        self._loaded: list[Page] = []
+
+    def new_page(self) -> Page:
+        """Open an empty page."""
+        page = self._context.new_page()
+        page.set_viewport_size(VIEWPORT)
+        return page
+
+    def loaded(self) -> Page | None:
+        """Take a page with JupyterLab on it and nothing open, None where there is none left."""
+        while self._loaded:
+            page = self._loaded.pop()
+            if page.evaluate(_TIDY):
+                page.set_viewport_size(VIEWPORT)
+                return page
+            page.close()
+        return None
+
+    def keep(self, page: Page) -> None:
+        """Close what is open on a page, and keep it."""
+        if not page.is_closed() and page.evaluate(_CLEAR):
+            self._loaded.append(page)
+        else:
+            page.close()
 
 
 class Desk:
     """Opens the server's notebooks in one browser, and clears up after a test."""
 
-    def __init__(self, lab: Lab, browser: Browser) -> None:
+    def __init__(self, lab: Lab, pages: Pages) -> None:
         self.lab = lab
-        self._context = browser.new_context(viewport={"width": 1200, "height": 900})
-        self._context.set_default_timeout(PATIENCE * 1000)
-        self._opened = 0
+        self._pages = pages
+        self._opened: list[tuple[Notebook, bool]] = []
 
     def open(
         self, notebook: str | Path | list[str], *, kernel: bool = True, sidebar: bool = False
@@ -60,18 +93,27 @@ class Desk:
         With `sidebar`, the whole JupyterLab is shown and not just the document.
         """
         name = notebook if isinstance(notebook, str) else self.lab.place(notebook)
-        self._opened += 1
-        view = f"lab/workspaces/desk{self._opened}" if sidebar else "doc"
-        opened = Notebook(self._context.new_page(), name)
-        opened.page.goto(f"{self.lab.url}{view}/tree/{name}?token={self.lab.token}")
+        loaded = None if sidebar else self._pages.loaded()
+        opened = Notebook(loaded or self._pages.new_page(), name)
+        self._opened.append((opened, sidebar))
+        if loaded is None:
+            view = f"lab/workspaces/desk{len(self._opened)}" if sidebar else "doc"
+            opened.page.goto(f"{self.lab.url}{view}/tree/{name}?token={self.lab.token}")
+        else:
+            opened.show()
         opened._until("panel?.context?.isReady && panel.content?.widgets.length > 0", 0, PATIENCE)
         if kernel:
             opened.wait_for_kernel()
         return opened
 
     def clear(self) -> None:
-        """Close every page, then stop the kernels they leave behind."""
-        self._context.close()
+        """Close every notebook, then stop the kernels they leave behind."""
+        for opened, sidebar in self._opened:
+            opened.forget()
+            if sidebar:
+                opened.page.close()
+            else:
+                self._pages.keep(opened.page)
         for session in self.lab.ask("GET", "api/sessions").json():
             self.lab.ask("DELETE", f"api/sessions/{session['id']}")
 
@@ -87,6 +129,18 @@ class Notebook:
         self.passed_over: list[str] = []
         """Those: every frame of the stack is in JupyterLab's own bundle, none in a script of ours or a widget's."""
         page.on("pageerror", self._note)
+
+    def show(self) -> None:
+        """Open it on a page where JupyterLab is loaded already."""
+        self._ask(
+            "app.serviceManager.kernelspecs.refreshSpecs()"
+            ".then(() => app.commands.execute('docmanager:open', { path: code, factory: 'Notebook' })).then(() => true)",
+            code=self.name,
+        )
+
+    def forget(self) -> None:
+        """Hear no more of what goes wrong on the page."""
+        self.page.remove_listener("pageerror", self._note)
 
     def _note(self, error: Error) -> None:
         stack = error.stack or str(error)
@@ -211,6 +265,20 @@ class Notebook:
         argument = {"n": n, "code": "", "activate": None}
         self.page.wait_for_function(_IN_LAB % condition, arg=argument, timeout=timeout * 1000, polling=50)
 
+
+_CLEAR = """() => {
+  const app = window.jupyterapp;
+  if (!app) return false;
+  for (const panel of [...app.shell.widgets('main')]) {
+    if (panel.context) panel.context.model.dirty = false;
+    panel.dispose();
+  }
+  delete window.runs;
+  return true;
+}"""
+
+_TIDY = "() => !document.querySelector('.jp-Dialog, .jp-Notebook')"
+"""Whether nothing that was open has left something behind."""
 
 _IN_LAB = """({ n, code, activate }) => {
   const app = window.jupyterapp;

@@ -11,9 +11,8 @@ import killed
 import pytest
 from cluster import schema
 
-QUICK = {"jsonl": (100, 1), "sqlite": (25, 4), "postgres": (25, 4)}
-"""Random points, and which boundaries are taken: one in so many. A database takes its time, and CI has little; with
-KILL_POINTS=500 in the environment it is 500 of each and every boundary, which takes ten minutes."""
+POINTS = 500
+"""Random moments; there is also every boundary."""
 MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of our own is made there
 """A disk that is quick to write to: what is written outlasts a process there as on any other."""
 PLACES = {
@@ -27,19 +26,9 @@ PLACES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("store", PLACES)
 def test_a_session_that_is_killed_anywhere_goes_on_and_does_nothing_twice(store, tmp_path):
-    points, each = QUICK[store]
-    if all_of_them := os.environ.get("KILL_POINTS"):
-        points, each = int(all_of_them), 1
     path = os.pathsep.join([str(Path(killed.__file__).parent), os.environ.get("PYTHONPATH", "")])
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else tmp_path) as folder:
-        command = [
-            sys.executable,
-            killed.__file__,
-            PLACES[store](Path(folder)),
-            str(points),
-            "--each",
-            str(each),
-        ]
+        command = [sys.executable, killed.__file__, PLACES[store](Path(folder)), str(POINTS)]
         env = {**os.environ, "PYTHONPATH": path, "TMPDIR": folder}
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
@@ -53,9 +42,9 @@ def test_a_session_that_is_killed_anywhere_goes_on_and_does_nothing_twice(store,
         f"{counts['yes']} times allowed again. {told['seconds']:.0f} s."
     )
     assert not told["wrong"], told["wrong"][:5]
-    assert counts["random"] >= points
+    assert counts["random"] >= POINTS
     assert counts["killed"] == counts["random"] + counts["boundaries"]
-    assert counts.get("killed again", 0) >= (0.1 * points if points >= 500 else 1)
+    assert counts["killed again"] >= 0.1 * POINTS
     assert counts["in doubt"] >= counts["asked"] / 2 > 1
     assert 0 < counts["yes"] < counts["asked"]
     assert counts.get("2 times", 0) <= counts["yes"]
