@@ -68,7 +68,7 @@ def _decided(data: Mapping[str, Any], changes: Mapping[str, tuple[Message, ...]]
         loads=tuple(data.get("loads", ())),
         before=data.get("before", 0),
         after=data.get("after", 0),
-        usage=Usage(**data.get("usage", {})),
+        usage=decode_usage(data.get("usage", {})),
         id=data["id"],
     )
 
@@ -99,6 +99,24 @@ def _decode_part(data: Mapping[str, object]) -> Part:
         if item.name in values and item.type in PLAIN:
             _check(item.name, values[item.name], PLAIN[str(item.type)])
     return kind(**values)  # type: ignore[arg-type]
+
+
+MOST = 10**15
+"""More tokens than can be: whoever wrote that down changed the record."""
+
+
+def decode_usage(data: Mapping[str, object]) -> Usage:
+    """Read what a request used; what a later version counts besides is passed over. Raises ValueError for no such thing."""
+    if data and not {"input", "output"} <= data.keys():
+        raise ValueError(f"not a usage: {sorted(data)}"[:200])
+    found: dict[str, Any] = {}
+    for item in fields(Usage):
+        value: Any = data.get(item.name, item.default)
+        _check(item.name, value, PLAIN[str(item.type)])
+        if not 0 <= value < MOST:
+            raise ValueError(f"not a usage: {item.name} is {str(value)[:40]}")
+        found[item.name] = value
+    return Usage(**found)
 
 
 PLAIN: dict[str, type] = {"str": str, "int": int, "bool": bool}

@@ -291,6 +291,26 @@ def test_a_run_that_another_process_takes_up_stops_here_before_its_next_tool(sha
     assert [record.kind for record in shared().read()[-2:]] == ["tool_started", "tool_started"]
 
 
+def test_of_two_processes_that_take_a_run_up_in_the_same_instant_one_goes_on(shared):
+    begun(shared())
+    one, log = Journal(shared()), shared()
+    append = log.append
+
+    def a_moment_later(record, **how):
+        if record.kind == "resumed":
+            one.take_up("r", "m")
+        return append(record, **how)
+
+    log.append = a_moment_later
+    other = Journal(log)
+    with pytest.raises(StoreError, match="Another process has gone on with this run"):
+        other.take_up("r", "m")
+    one(ToolStarted(ToolCall("c", "pay", "{}"), "key"))
+    one(RunEnded("done", "", 1, Usage()))
+    assert [record.kind for record in shared().read()[-2:]] == ["tool_started", "run_ended"]
+    assert History(shared().read()).runs["r"].reason == "done"
+
+
 def test_runs_of_two_processes_in_one_session_do_not_hinder_each_other(shared):
     one, other = Journal(shared()), Journal(shared())
     for journal, run in ((one, "a"), (other, "b")):

@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import subprocess
+import sys
 from decimal import Decimal
 
 import pytest
@@ -133,6 +135,15 @@ def test_the_sessions_limit_counts_all_its_runs_and_those_of_earlier_kernels():
     assert (raised.reason, raised.cost) == ("budget", Decimal("0.4"))
     assert raised.detail.startswith("This session's limit of $1.00 is reached: $0.80 used")
     assert talk.run_blocking("Again").reason == "budget", "what was allowed stays, and no more"
+    talk.kept.close()
+    later = working()
+    assert later.run_blocking("Go on").detail.startswith(
+        "This session's limit of $1.00 is reached: $1.00 used"
+    )
+    defaults.session_dollars = 0.9
+    assert later.run_blocking("Go on").detail.startswith(
+        "This session's limit of $0.90 is reached: $1.00 used"
+    )
 
 
 def test_the_days_limit_counts_every_session_kept_here():
@@ -281,3 +292,18 @@ def test_the_days_limit_is_raised_for_all_sessions_until_it_is_set_anew():
     assert other.run_blocking("Go").detail.startswith("Today's limit of $0.60 is reached")
     defaults.day_dollars = 0.35
     assert other.run_blocking("Go").detail.startswith("Today's limit of $0.35 is reached")
+
+
+def test_another_kernel_knows_that_the_days_limit_was_raised():
+    defaults.day_dollars = 0.3
+    talk = working(3, "one")
+    assert talk.run_blocking("Go").reason == "budget"
+    assert on(talk).detail.startswith("Today's limit of $0.60 is reached: $0.40 used")
+    talk.kept.close()
+    code = (
+        "from harness_nb.jupyter.day import today; from harness_nb.jupyter.defaults import defaults; "
+        "from harness_nb.jupyter.kept import Kept; defaults.day_dollars = 0.3; "
+        "print(today(Kept('other')).allowance.dollars)"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert Decimal(told.stdout) == Decimal("0.6")

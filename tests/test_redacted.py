@@ -129,7 +129,8 @@ def test_the_quick_look_never_misses_what_the_long_one_finds(before, key, after)
     assert not KEY.search(without_keys(text, "[key]"))
 
 
-def test_to_look_through_a_long_text_takes_a_fraction_of_searching_it(alone):
+@pytest.mark.usefixtures("alone")
+def test_to_look_through_a_long_text_takes_a_fraction_of_searching_it():
     """What each record costs is in the bench; here, that the quick look is quick. It was a fifteenth when made."""
     text = "some words of a tool, with read_file and re-reading. " * 2_000
 
@@ -139,11 +140,11 @@ def test_to_look_through_a_long_text_takes_a_fraction_of_searching_it(alone):
             work(text)
         return time.process_time() - start
 
-    with alone():
-        assert min(spent(may_hold_key) for _ in range(3)) < min(spent(KEY.search) for _ in range(3)) / 3
+    assert min(spent(may_hold_key) for _ in range(3)) < min(spent(KEY.search) for _ in range(3)) / 3
 
 
-def test_many_variables_are_not_looked_through_for_each_text(alone):
+@pytest.mark.usefixtures("alone")
+def test_many_variables_are_not_looked_through_for_each_text():
     """A walk over the environment took twenty times what it takes to see that it has not changed."""
     os.environ.update({f"TEST_NOTHING_{n}": "x" * 20 for n in range(300)})
 
@@ -154,9 +155,8 @@ def test_many_variables_are_not_looked_through_for_each_text(alone):
         return time.process_time() - start
 
     try:
-        with alone():
-            walked = min(spent(lambda: [*os.environ.items()]) for _ in range(3))
-            assert min(spent(lambda: may_hold_key("a text")) for _ in range(3)) < walked / 3
+        walked = min(spent(lambda: [*os.environ.items()]) for _ in range(3))
+        assert min(spent(lambda: may_hold_key("a text")) for _ in range(3)) < walked / 3
     finally:
         for n in range(300):
             del os.environ[f"TEST_NOTHING_{n}"]

@@ -158,13 +158,18 @@ def record(data, run="r"):
 
 def test_a_record_that_can_not_be_a_charge_is_passed_over():
     good = asdict(Charged("m", Usage(1, 2), None)) | {"cost": "0.25"}
-    bad = [{}, {**good, "cost": "much"}, {**good, "usage": {"tokens": 1}}, {**good, "usage": None}]
+    usages = [
+        {"tokens": 1},
+        None,
+        *({"input": wrong, "output": 2} for wrong in (-1, "1", 1.5, None, 10**400)),
+    ]
+    bad = [{}, {**good, "cost": "much"}, *({**good, "usage": usage} for usage in usages)]
     (found,) = charges([record(data) for data in (*bad, good)])
     assert (found.cost, found.usage, found.turn) == (Decimal("0.25"), Usage(1, 2), 1)
 
 
-@pytest.mark.parametrize("cost", ["NaN", "Infinity"])
-def test_a_cost_that_is_no_number_is_unknown(cost):
+@pytest.mark.parametrize("cost", ["NaN", "Infinity", "-1", "1E+999999", "2000000000"])
+def test_a_cost_that_cannot_be_is_unknown(cost):
     (found,) = charges([record(asdict(Charged("m", Usage(1, 2), None)) | {"cost": cost})])
     assert found.cost is None
 

@@ -1,16 +1,16 @@
 """Some tests at a time: who gets which file, and how a test that measures time has the machine to itself.
 
 The whole suite, or a folder of it, goes to a worker process per core and one more, since many tests wait; a file or a
-single test runs in this process.
-The first worker takes the files whose tests mostly wait, for a browser, a model or a kernel; the others take the
-rest, from the busiest on. They meet in the middle, so that all end at about the same time. A file is never divided:
-its browser, server or engine is started once.
+single test runs in this process. Tests that use `alone` come first, one after the other, and no other runs meanwhile.
+Every other worker then takes the files whose tests mostly wait, for a browser, a model or a kernel; the rest take the
+others, from the busiest on. They meet in the middle, where files are short, so that all end at about the same time. A
+file is otherwise not divided: its browser, server or engine is started once.
 """
 
 import gc
 import os
+import re
 from collections import defaultdict
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import gettempdir
 
@@ -18,6 +18,9 @@ import pytest
 
 WAITING = ("browser", "llama", "kernel")
 """Markers of tests that mostly wait, those that take longest first."""
+
+ALONE = re.compile(r"[\[-]alone[\]-]")
+"""Is in the names of tests that are handed out together, to be alone in turn."""
 
 
 def pytest_xdist_auto_num_workers(config):
@@ -30,7 +33,7 @@ def pytest_xdist_auto_num_workers(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Put files that wait first and busy ones last; alone in its process, a test keeps its place."""
+    """Put files that wait first, busy ones last, and tests that are to be alone after those."""
     if not hasattr(config, "workerinput"):
         return
     marks = defaultdict(set)
@@ -38,11 +41,23 @@ def pytest_collection_modifyitems(config, items):
         marks[item.path].update(mark.name for mark in item.iter_markers())
 
     def place(item):
+        if is_alone(item):
+            return len(WAITING) + 2
         found = marks[item.path]
         waits = [n for n, name in enumerate(WAITING) if name in found]
         return waits[0] if waits else len(WAITING) + ("slow" in found)
 
     items.sort(key=place)
+
+
+@pytest.fixture(params=["alone"])
+def alone():
+    """Has a test run while no other worker's does: what measures time. Its name says so, for who hands out the tests."""
+
+
+def is_alone(item):
+    """Tell whether no other test may run beside this one."""
+    return "alone" in getattr(item, "fixturenames", ())
 
 
 def pytest_xdist_make_scheduler(config, log):
@@ -51,45 +66,42 @@ def pytest_xdist_make_scheduler(config, log):
 
     class FromBothEnds(LoadFileScheduling):
         def _assign_work_unit(self, node):
-            if node.gateway.id != "gw0":
+            if int(node.gateway.id.removeprefix("gw")) % 2:
                 self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
             super()._assign_work_unit(node)
+
+        def _split_scope(self, nodeid):
+            return "alone" if ALONE.search(nodeid) else super()._split_scope(nodeid)
 
     config.option.loadscopereorder = False
     return FromBothEnds(config, log)
 
 
 class Company:
-    """Every test shares a lock with those of the other workers, but for moments when it holds the lock alone."""
+    """A lock that every test shares with those of the other workers, or holds alone."""
 
     def __init__(self, run):
         # Whoever wants to be alone holds the door, so that no next test slips in before.
         names = (f"harness-nb-tests-{run}-{part}" for part in ("lock", "door"))
         self._paths = [Path(gettempdir(), name) for name in names]
         self._lock, self._door = (path.open("wb") for path in self._paths)
+        self._alone = False
 
-    @contextmanager
-    def joined(self):
-        """Run a test beside others, as soon as none is alone."""
+    def join(self, *, alone):
+        """Begin a test as soon as none is alone; to be alone, as soon as the others have ended."""
+        if self._alone:
+            return
         self._take(self._door, "LOCK_EX")
-        self._take(self._lock, "LOCK_SH")
-        self._take(self._door, "LOCK_UN")
-        try:
-            yield
-        finally:
-            self._take(self._lock, "LOCK_UN")
-
-    @contextmanager
-    def alone(self):
-        """Wait for the others' tests to end, and keep their next ones waiting."""
-        self._take(self._lock, "LOCK_UN")
-        self._take(self._door, "LOCK_EX")
-        self._take(self._lock, "LOCK_EX")
-        try:
-            yield
-        finally:
-            self._take(self._lock, "LOCK_SH")
+        self._take(self._lock, "LOCK_EX" if alone else "LOCK_SH")
+        self._alone = alone
+        if not alone:
             self._take(self._door, "LOCK_UN")
+
+    def leave(self):
+        """End it, and let those who wait begin."""
+        self._take(self._lock, "LOCK_UN")
+        self._take(self._door, "LOCK_UN")
+        self._alone = False
 
     def close(self):
         """Forget the lock."""
@@ -138,16 +150,15 @@ def _let_be(item):
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item):
-    """Run each test, with its fixtures, beside those of the other workers."""
+def pytest_runtest_protocol(item, nextitem):
+    """Run each test, with its fixtures, beside those of the other workers; those that are to be alone in one go."""
     _let_be(item)
     company = item.config.stash.get(_company, None)
-    with company.joined() if company else nullcontext():
+    if company is None:
         return (yield)
-
-
-@pytest.fixture
-def alone(request):
-    """Has the machine for a moment: in `with alone():` no test of another worker runs. For what measures time."""
-    company = request.config.stash.get(_company, None)
-    return company.alone if company else nullcontext
+    company.join(alone=is_alone(item))
+    try:
+        return (yield)
+    finally:
+        if not (is_alone(item) and is_alone(nextitem)):
+            company.leave()

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from harness_nb.errors import UsageError
 from harness_nb.events import LimitMet
-from harness_nb.jupyter.day import today
+from harness_nb.jupyter.day import let_beyond, limit_of, today
 from harness_nb.jupyter.defaults import defaults
 from harness_nb.jupyter.kept import Kept
 from harness_nb.ops.allowance import KINDS, Allowance, Spent, amount, whose
@@ -20,12 +20,11 @@ from harness_nb.ops.spending import Spending, charges
 
 
 class Purse:
-    """The limits of one session, and by how much a person raised them."""
+    """The limits of one session."""
 
     def __init__(self, kept: Kept) -> None:
-        """Start with what is configured; what was spent is read from what is kept of the session."""
+        """Start with what is configured; what was spent and allowed is read from what is kept of the session."""
         self._kept = kept
-        self._raised: dict[str, LimitMet] = {}
         self.last: Budget | None = None
         """The budget of the last run of this kernel."""
 
@@ -35,18 +34,15 @@ class Purse:
         `limits` are the run's own, None for the usual ones. Those of a run that goes on are what they were, and each that
         it met is raised by as much again; what its `limits` name now comes first.
         """
-        met = goes_on.limit if goes_on is not None else None
-        day = today(self._kept)
-        if goes_on is not None and goes_on.reason == "budget" and met is not None:
-            if met.scope == "session":
-                self._raised[met.what] = met
-            elif met.scope == "day":  # which is every session's, so that it stays raised for all of them
-                _raise(day, met)
-        records = [record for run in self._kept.history.runs.values() for record in run.charges]
+        history, day = self._kept.history, today(self._kept)
+        records = [record for run in history.runs.values() for record in run.charges]
         allowance = Allowance(dollars=_dollars(defaults.session_dollars))
         session = Budget("session", allowance, day, spending(records).spent)
-        for raised in self._raised.values():
-            _raise(session, raised)
+        for _, met in history.raises:
+            if met.scope == "session":
+                let_beyond(session, met)
+        if goes_on is not None and goes_on.reason == "budget" and goes_on.limit is not None:
+            let_beyond(session, goes_on.limit)
         if goes_on is None:
             return Budget("run", limits or _usual(), session)
         own = _read(goes_on.limits) or _usual()
@@ -93,14 +89,6 @@ def _raise(budget: Budget, met: LimitMet) -> None:
     limit = limit_of(budget, met)
     if limit is not None and (more := met.limit + met.more - limit) > 0:
         budget.allow(replace(met, more=more))
-
-
-def limit_of(budget: Budget, met: LimitMet) -> Decimal | None:
-    """Return the limit that was met, as it is now; None where there is none."""
-    levels = (level for level in budget.levels if level.scope == met.scope)
-    level = next(levels, None)
-    limit = getattr(level.allowance, met.what, None) if level is not None else None
-    return None if limit is None else Decimal(str(limit))
 
 
 def raised(met: LimitMet, now: Decimal | None) -> str:

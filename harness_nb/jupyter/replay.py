@@ -17,6 +17,7 @@ from decimal import Decimal
 from typing import Any, cast
 
 from harness_nb.agent import STOPPED_TEXT
+from harness_nb.encoding import decode_usage
 from harness_nb.events import (
     ApprovalAsked,
     ApprovalDecided,
@@ -134,7 +135,7 @@ class _Replay:
             case "decision" if isinstance(entry, Decision):
                 yield DecisionMade(entry)
             case "turn_ended":
-                usage = _usage(data["usage"])
+                usage = decode_usage(data["usage"])
                 self._turns, self._usage = int(data["turn"]), self._usage + usage
                 yield TurnEnded(self._turns, usage, _text(data["stop"]))
             case "tool_started":
@@ -208,7 +209,7 @@ def _plain(kind: str, data: Data) -> Iterator[Event]:
         case "charge":
             cost = None if data["cost"] is None else Decimal(_text(data["cost"]))
             by = _text(data["agent"]), _text(data["purpose"])
-            yield Charged(_text(data["model"]), _usage(data["usage"]), cost, *by)
+            yield Charged(_text(data["model"]), decode_usage(data["usage"]), cost, *by)
         case "limit":
             numbers = (Decimal(_text(data[name])) for name in ("limit", "spent", "more"))
             yield LimitMet(_text(data["what"]), _text(data["scope"]), *numbers)
@@ -220,9 +221,3 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"not a text: {type(value).__name__}")
     return value
-
-
-def _usage(data: Data) -> Usage:
-    numbers = {name: int(data.get(name, 0)) for name in ("input", "output", "cache_read", "cache_write")}
-    last = {"reasoning": int(data.get("reasoning", 0)), "context": int(data.get("context", 0))}
-    return Usage(**numbers, **last, estimated=bool(data.get("estimated")))

@@ -19,9 +19,10 @@ from harness_nb.jupyter.agents import Agents
 from harness_nb.jupyter.approval import AtTheCell
 from harness_nb.jupyter.at_work import AtWork
 from harness_nb.jupyter.context import Context
+from harness_nb.jupyter.day import limit_of
 from harness_nb.jupyter.defaults import defaults
 from harness_nb.jupyter.kept import Kept
-from harness_nb.jupyter.purse import Purse, limit_of, raised, without, written
+from harness_nb.jupyter.purse import Purse, raised, without, written
 from harness_nb.jupyter.restored import Restored
 from harness_nb.jupyter.result import RunResult
 from harness_nb.jupyter.shell import watch_cells

@@ -15,12 +15,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, cast, get_args
 
 from harness_nb.agent import NEVER_RAN, STOPPED_TEXT
-from harness_nb.encoding import decode
+from harness_nb.encoding import decode, decode_usage
 from harness_nb.errors import Reason
 from harness_nb.events import LimitMet
 from harness_nb.messages import Entry, Message, Text, ToolCall, ToolResult, Transcript, Usage
@@ -140,6 +140,8 @@ class History:
         self.runs: dict[str, KeptRun] = {}
         self.head = ""
         """The run that the next one follows; empty at the very beginning."""
+        self.raises: list[tuple[str, LimitMet]] = []
+        """The limits beyond which a person let a run go on, in order, each with when (UTC, ISO)."""
         for record in records:
             self.add(record)
 
@@ -161,6 +163,8 @@ class History:
             case "message" | "decision":
                 self._join(run, entry or self._entry(run, data))
             case "resumed":
+                if run.reason == "budget" and run.limit is not None:
+                    self.raises.append((record.at, run.limit))
                 run.reason, run.detail = None, ""
                 _reopen(run, frozenset(data.get("reopened", ())))
                 self.head = run.id
@@ -184,7 +188,7 @@ class History:
                 run.charges.append(record)
                 run.turns = max(run.turns, int(data["turn"]))
                 run.stop = data["stop"] if data["stop"] in get_args(Stop) else "other"
-                run.usage += Usage(**{name: data["usage"][name] for name in COUNTS & data["usage"].keys()})
+                run.usage += decode_usage(data["usage"])
             case "run_ended":
                 self._end(run, data)
             case _:
@@ -323,6 +327,3 @@ def _lost(call: object) -> ToolResult:
 
 
 _STAND_IN = {"kind": "text", "text": ""}
-
-COUNTS = frozenset(field.name for field in fields(Usage))
-"""What is known of a usage; a later version may count more."""

@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from harness_nb.encoding import encode
 from harness_nb.events import (
@@ -59,7 +59,6 @@ PLAIN: dict[type[Event], str] = {
 }
 """Events that are kept as they are, and the kind of record that each becomes."""
 
-
 TAKEN = (
     "Another process has gone on with this run, so it was left to that one. `%resume` shows how it stands."
 )
@@ -92,6 +91,8 @@ class Journal:
         self._own: set[int] = set()
         self._lost = ""
         """The run that another process has gone on with: nothing more of it is written here."""
+        self._taken = 0
+        """The number of the record by which the run at work became this process's."""
         self.origin = Origin()
         """Set it before a run begins: said of that run, and then forgotten."""
         self._run = ""
@@ -158,10 +159,11 @@ class Journal:
         """
         self._run, self._at_work = run, True
         self._began, self._before = time.monotonic(), self.history.runs[run].seconds
-        again = list(reopened)
+        data: dict[str, object] = {"model": model}
+        data |= {"reopened": again} if (again := list(reopened)) else {}
         with self._writing:
-            self._see_to(run)
-        self._write("resumed", {"model": model} | ({"reopened": again} if again else {}))
+            seen = self._see_to(run)
+        self._write("resumed", data | ({"after": seen} if self._shared else {}))
 
     def go_to(self, run: str) -> None:
         """Have the conversation go on from another run, or from the beginning if that is empty."""
@@ -179,12 +181,32 @@ class Journal:
         if self._shared and self.log is not None:
             yield from (r for r in self.log.read() if r.seq > self._read and r.seq not in self._own)
 
-    def _see_to(self, run: str, *kinds: str) -> None:
-        """Raise StoreError if another process has written of this run since, records of these kinds if some are named."""
-        # A message alone is one of results that were on record: whoever only looks what there is keeps those.
-        if any(r.run == run and (r.kind in kinds if kinds else r.kind != "message") for r in self._others()):
-            self._lost = run
-            raise StoreError(TAKEN)
+    def _see_to(self, run: str) -> int:
+        """Raise StoreError if another process has written of this run since; return the number of the last record there is."""
+        last = self._last
+        for record in self._others():
+            # A message alone is one of results that were on record: whoever only looks what there is keeps those.
+            if record.run == run and record.kind != "message":
+                self._leave(run)
+            last = max(last, record.seq)
+        return last
+
+    def _see_whose(self, run: str) -> None:
+        """Raise StoreError if another process has taken this run up since it is at work here.
+
+        One that did so in the same instant had not seen that this one was first, and leaves it by itself.
+        """
+        for record in self._others():
+            if (
+                record.run == run
+                and record.kind == "resumed"
+                and record.data.get("after") not in range(self._taken)
+            ):
+                self._leave(run)
+
+    def _leave(self, run: str) -> NoReturn:
+        self._lost = run
+        raise StoreError(TAKEN)
 
     def close(self) -> None:
         """Let others write the log."""
@@ -259,8 +281,14 @@ class Journal:
         """Look whether a run at work is still this process's, where others have written between its records."""
         self._own.add(seq)
         last, self._last = self._last, seq
-        if seq != last + 1 and self._at_work:
-            self._see_to(record.run, *(() if record.kind == "resumed" else ("resumed",)))
+        if record.kind in {"run_started", "resumed"}:
+            self._taken = seq
+        if seq == last + 1 or not self._at_work:
+            return
+        if record.kind == "resumed":
+            self._see_to(record.run)
+        else:
+            self._see_whose(record.run)
 
 
 def _fields(value: Event | Usage) -> dict[str, object]:

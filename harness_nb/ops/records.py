@@ -11,7 +11,7 @@
     restarted, retry, switched, chosen, limit, notice                   why things went another way than usual
     turn_ended      turn, usage, stop                                   the model's reply is complete
     run_ended       reason, detail, turns, seconds, waited              a run without one was cut off
-    resumed         model, reopened                                     it goes on after all, with these calls open again
+    resumed         model, reopened, after                              it goes on after all, with these calls open again
     head            to                                                  the conversation goes on from another run: undo, or a branch
 
 A kind that is not known here is kept and passed over, so that a journal of a later version can be read and grown.

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Literal, cast
 
+from harness_nb.encoding import decode_usage
 from harness_nb.messages import Usage
 from harness_nb.ops.allowance import Spent
 from harness_nb.ops.prices import Price, price as listed
@@ -27,6 +28,8 @@ FELL = 0.05
 """By how much the share read from the cache must fall to be told."""
 LEAST = 2_000
 """Tokens that must be read anew because of it."""
+MOST = Decimal(10**9)
+"""Dollars that one request can't cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +149,8 @@ def _charge(record: Record, data: Mapping[str, Any], ended: int) -> Charge:
         agent,
         str(data["model"]),
         str(data.get("purpose", "turn")),
-        Usage(**data["usage"]),
-        cost if cost is None or cost.is_finite() else None,
+        decode_usage(data["usage"]),
+        cost if cost is not None and cost.is_finite() and 0 <= cost < MOST else None,
         datetime.fromisoformat(record.at).astimezone(UTC),
     )
 

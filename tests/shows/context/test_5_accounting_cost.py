@@ -3,6 +3,8 @@
 import gc
 import time
 
+import pytest
+
 from harness_nb.context.account import Account, records_of
 from harness_nb.context.count import counting
 from harness_nb.context.vocabulary import OFFLINE
@@ -56,20 +58,21 @@ class Sitting:
         return last
 
 
-async def test_a_turn_costs_what_is_new_however_long_the_session_is(alone):
+@pytest.mark.usefixtures("alone")
+async def test_a_turn_costs_what_is_new_however_long_the_session_is():
     long, early, late = Sitting(), [], []
     await long.played(TURNS - AROUND)
-    with alone():
-        for _ in range(2 * AROUND):  # by turns, so that what slows the machine slows both
-            early.append(await Sitting().played(10))
-            late.append(await long.played(1))
+    for _ in range(2 * AROUND):  # by turns, so that what slows the machine slows both
+        early.append(await Sitting().played(10))
+        late.append(await long.played(1))
     print(
         f"a turn's accounting: {min(early) * 1e6:.0f} us of CPU at turn 10, {min(late) * 1e6:.0f} us at turn {TURNS:,}"
     )
     assert min(late) < 2 * min(early)
 
 
-async def test_a_decision_about_old_messages_is_counted_by_what_it_changed(alone):
+@pytest.mark.usefixtures("alone")
+async def test_a_decision_about_old_messages_is_counted_by_what_it_changed():
     kept, record = Account(Window(10**7), counting(OFFLINE)), Transcript([user("Look at everything.")])
     for turn in range(TURNS):
         grow(record, turn)
@@ -80,8 +83,7 @@ async def test_a_decision_about_old_messages_is_counted_by_what_it_changed(alone
         for m in record.messages[2:100:2]
     }
     record.append(Decision("mask", "Room.", masked))
-    with alone():
-        seconds = await spent(kept, record)
+    seconds = await spent(kept, record)
     after = kept.fill(Request("", record.live())).total
     print(
         f"after a decision about {len(masked)} of {len(record.messages):,} messages: {seconds * 1e3:.1f} ms of CPU"
@@ -90,15 +92,15 @@ async def test_a_decision_about_old_messages_is_counted_by_what_it_changed(alone
     assert seconds < 0.1
 
 
-def test_the_records_of_a_long_session_are_rebuilt_quickly(alone):
+@pytest.mark.usefixtures("alone")
+def test_the_records_of_a_long_session_are_rebuilt_quickly():
     record = Transcript([user("Look at everything.")])
     for turn in range(TURNS):
         grow(record, turn)
     gc.collect()
-    with alone():
-        began = time.process_time()
-        turns = records_of(record, Account(Window(10**6), counting(OFFLINE)))
-        seconds = time.process_time() - began
+    began = time.process_time()
+    turns = records_of(record, Account(Window(10**6), counting(OFFLINE)))
+    seconds = time.process_time() - began
     print(f"{len(turns):,} turns rebuilt from {len(record.messages):,} messages: {seconds:.2f} s of CPU")
     assert turns[-1].fill.total > 200 * (TURNS - 1)
     assert seconds < 1

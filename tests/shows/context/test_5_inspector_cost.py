@@ -2,6 +2,7 @@
 
 import time
 
+import pytest
 from played import played
 
 from harness_nb.context.turns import turns_of
@@ -38,9 +39,9 @@ def opened(session, account=None):
     return pages, pages.shown({}), bundle(look)
 
 
-def test_a_session_of_2000_messages_opens_in_under_a_second_of_cpu(alone):
-    with alone():
-        _opens_quickly()
+@pytest.mark.usefixtures("alone")
+def test_a_session_of_2000_messages_opens_in_under_a_second_of_cpu():
+    _opens_quickly()
 
 
 def _opens_quickly():
@@ -66,14 +67,14 @@ def _opens_quickly():
     assert saved < 75_000
 
 
-def test_the_same_session_loaded_from_disk_is_counted_anew_within_two_seconds(alone):
+@pytest.mark.usefixtures("alone")
+def test_the_same_session_loaded_from_disk_is_counted_anew_within_two_seconds():
     _, transcript = played(TURNS, 220, window=WIDE, encoding=OFFLINE, masked_at=900)
     session = Session("loaded")
     tries = []
     for _ in range(3):
         session.transcript = Transcript(decode(encode(entry)) for entry in transcript.entries)
-        with alone():
-            tries.append(spent(lambda: opened(session)))
+        tries.append(spent(lambda: opened(session)))
     seconds, (_, first, _) = min(tries, key=lambda tried: tried[0])
     print(f"the same without its account, every message counted anew: {seconds:.2f} s of CPU")
     assert first["turns"] == TURNS

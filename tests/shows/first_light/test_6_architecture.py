@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 
+import pytest
 from test_architecture import FILES, PACKAGE, faults
 
 from harness_nb.agent import Agent
@@ -38,20 +39,18 @@ def test_importing_the_package_loads_nothing_heavy():
     assert json.loads(subprocess.check_output([sys.executable, "-c", code])) == []
 
 
-def test_importing_the_package_costs_at_most_150_ms_of_cpu(alone):
+@pytest.mark.usefixtures("alone")
+def test_importing_the_package_costs_at_most_150_ms_of_cpu():
     python = [sys.executable, "-c"]
-    with alone():
-        assert (
-            _extra_cpu("import harness_nb", [*python, "pass"], [*python, "import harness_nb"], 0.150) <= 0.150
-        )
+    assert _extra_cpu("import harness_nb", [*python, "pass"], [*python, "import harness_nb"], 0.150) <= 0.150
 
 
-def test_loading_the_extension_costs_at_most_300_ms_of_cpu(tmp_path, monkeypatch, alone):
+@pytest.mark.usefixtures("alone")
+def test_loading_the_extension_costs_at_most_300_ms_of_cpu(tmp_path, monkeypatch):
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     ipython = [sys.executable, "-m", "IPython", "--no-banner", "-c"]
     loaded = [*ipython, "%load_ext harness_nb\nassert get_ipython().find_cell_magic('agent')"]
-    with alone():
-        assert _extra_cpu("%load_ext harness_nb", [*ipython, "pass"], loaded, 0.300) <= 0.300
+    assert _extra_cpu("%load_ext harness_nb", [*ipython, "pass"], loaded, 0.300) <= 0.300
 
 
 def _extra_cpu(what: str, without: list[str], with_it: list[str], enough: float, rounds: int = 12) -> float:

@@ -194,11 +194,11 @@ async def stopped(wait, by):
 
 @pytest.mark.parametrize("by", ["stop", "cancel"])
 @pytest.mark.parametrize("kind", WAITS)
-async def test_a_stop_ends_any_wait_within_half_a_second(kind, by, tmp_path, alone):
+@pytest.mark.usefixtures("alone")
+async def test_a_stop_ends_any_wait_within_half_a_second(kind, by, tmp_path):
     async with asked() as server:
         wait = kind(server, tmp_path)
-        with alone():
-            run, outcome, seconds = await stopped(wait, by)
+        run, outcome, seconds = await stopped(wait, by)
         assert wait.clean()
         print(f"{kind.__name__.replace('_', ' ')}, by {by}: over {seconds:.3f} s after it")
         assert seconds < MOST
@@ -280,12 +280,13 @@ TOLD = {
 
 
 @pytest.mark.kernel
-def test_an_interrupt_frees_the_cell_within_half_a_second_of_any_wait(kernel, alone):
+@pytest.mark.usefixtures("alone")
+def test_an_interrupt_frees_the_cell_within_half_a_second_of_any_wait(kernel):
     assert kernel.execute(SETUP).text == ""
     taken = {}
     for kind in eval(kernel.execute("list(TURNS)").text):  # noqa: S307 - our own words
         for _ in range(3):  # something else may have held up the machine
-            taken[kind] = interrupted(kernel, kind, alone)
+            taken[kind] = interrupted(kernel, kind)
             if taken[kind] < MOST:
                 break
     assert "Fine." in kernel.execute("s.model = scripted('Fine.')\n%agent and now?").text
@@ -294,16 +295,15 @@ def test_an_interrupt_frees_the_cell_within_half_a_second_of_any_wait(kernel, al
     assert max(taken.values()) < MOST
 
 
-def interrupted(kernel, kind, alone):
+def interrupted(kernel, kind):
     """Interrupt such a wait; the seconds until the cell is free. What the record says is true, and nothing is left."""
     kernel.execute(f"ready({kind!r}, {'ask' if kind == 'an approval' else 'auto'!r})")
-    with alone():
-        cell = kernel.start("%agent go")
-        at_it(kernel, cell, kind)
-        pressed = time.monotonic()
-        kernel.interrupt()
-        cell.finish()
-        seconds = time.monotonic() - pressed
+    cell = kernel.start("%agent go")
+    at_it(kernel, cell, kind)
+    pressed = time.monotonic()
+    kernel.interrupt()
+    cell.finish()
+    seconds = time.monotonic() - pressed
     assert (cell.error, alive()) == ("CancelledError", [])
     assert kernel.execute("len(s.transcript.dangling())").text == "0"
     assert TOLD.get(kind, "go") in kernel.execute("last()").text

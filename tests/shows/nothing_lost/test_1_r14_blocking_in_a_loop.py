@@ -124,18 +124,18 @@ NESTED = {
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("kernel", ["newest"], indirect=True)
-def test_an_interrupt_reaches_a_run_inside_a_tool_and_its_request_is_given_up(kernel, alone):
+@pytest.mark.usefixtures("alone")
+def test_an_interrupt_reaches_a_run_inside_a_tool_and_its_request_is_given_up(kernel):
     for number, (name, code) in enumerate(NESTED.items()):
         call = stream(spoken("chat", [ask("question", "{}")], "calls"))
         with serving(call, [HANG], *[stream(spoken("chat", [say("fine")]))] * 2) as server:
             kernel.execute(setup(server, "chat", own=bool(number)))
-            with alone():
-                cell = kernel.start(code)
-                assert kernel.listen(server.hung.is_set)
-                pressed = time.monotonic()
-                kernel.interrupt()
-                cell.finish()
-                seconds, hung_up = time.monotonic() - pressed, server.left() - pressed
+            cell = kernel.start(code)
+            assert kernel.listen(server.hung.is_set)
+            pressed = time.monotonic()
+            kernel.interrupt()
+            cell.finish()
+            seconds, hung_up = time.monotonic() - pressed, server.left() - pressed
             print(
                 f"\n{name}: cell free after {seconds:.2f} s, the inner request given up after {hung_up:.2f} s"
             )

@@ -60,19 +60,19 @@ KINDS = {
 """What the provider does, what tells that the run waits for it, and what it is asked next."""
 
 
-def test_an_interrupt_frees_the_cell_and_the_next_prompt_goes_on_from_what_there_is(kernel, server, alone):
+@pytest.mark.usefixtures("alone")
+def test_an_interrupt_frees_the_cell_and_the_next_prompt_goes_on_from_what_there_is(kernel, server):
     for kind, (turn, waits, asked) in KINDS.items():
         kernel.execute("s.new()")
         server.turns[:] = [turn]
         server.sent.clear()
-        with alone():
-            cell = kernel.start("%agent go")
-            assert kernel.listen(lambda waits=waits, cell=cell: waits(server, cell))
-            kernel.listen(lambda: False, timeout=1)
-            pressed = time.monotonic()
-            kernel.interrupt()
-            cell.finish()
-            seconds = time.monotonic() - pressed
+        cell = kernel.start("%agent go")
+        assert kernel.listen(lambda waits=waits, cell=cell: waits(server, cell))
+        kernel.listen(lambda: False, timeout=1)
+        pressed = time.monotonic()
+        kernel.interrupt()
+        cell.finish()
+        seconds = time.monotonic() - pressed
         print(f"{kind}: cell free {seconds:.2f} s after an interrupt")
         assert cell.error == "CancelledError"
         assert seconds < 1

@@ -148,16 +148,16 @@ async def test_a_child_ends_with_what_it_did_when_the_shared_limit_is_met():
     assert sum((outcome.usage for outcome in tree.ended), Usage()).input < tree.run.usage.input
 
 
-async def test_an_interrupt_after_a_second_ends_them_all(alone):
+@pytest.mark.usefixtures("alone")
+async def test_an_interrupt_after_a_second_ends_them_all():
     tree = Tree(Allowance(depth=3, children=30), pace=0.02)
-    with alone():
-        before = asyncio.all_tasks()
-        work = asyncio.create_task(tree.grow())
-        await asyncio.sleep(1)
-        stopped = time.perf_counter()
-        tree.run.stop()
-        outcome = await work
-        took = time.perf_counter() - stopped
+    before = asyncio.all_tasks()
+    work = asyncio.create_task(tree.grow())
+    await asyncio.sleep(1)
+    stopped = time.perf_counter()
+    tree.run.stop()
+    outcome = await work
+    took = time.perf_counter() - stopped
     print(
         f"{len(tree.begun)} agents, {tree.model.asked} calls; all ended {took * 1000:.0f} ms after the interrupt"
     )

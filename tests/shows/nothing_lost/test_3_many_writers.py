@@ -103,21 +103,21 @@ def test_six_hundred_records_of_three_writers_are_there_in_order_whenever_one_lo
     )
 
 
-def test_what_an_append_costs(where, alone):
+@pytest.mark.usefixtures("alone")
+def test_what_an_append_costs(where):
     log = open_store(where).open("main")
     record = Record("message", {"text": "word " * 100}, "run")
     costs = {}
-    with alone():
-        for sync in (False, True):
-            laps = []
-            for _ in range(200):
-                began, busy = time.perf_counter(), time.process_time()
-                log.append(record, sync=sync)
-                laps.append((time.perf_counter() - began, time.process_time() - busy))
-            costs[sync] = [statistics.median(lap) * 1000 for lap in zip(*laps, strict=True)]
-        began, busy = time.perf_counter(), time.process_time()
-        assert len(log.read()) == 401
-        reading = (time.process_time() - busy) * 1000
+    for sync in (False, True):
+        laps = []
+        for _ in range(200):
+            began, busy = time.perf_counter(), time.process_time()
+            log.append(record, sync=sync)
+            laps.append((time.perf_counter() - began, time.process_time() - busy))
+        costs[sync] = [statistics.median(lap) * 1000 for lap in zip(*laps, strict=True)]
+    began, busy = time.perf_counter(), time.process_time()
+    assert len(log.read()) == 401
+    reading = (time.process_time() - busy) * 1000
     log.close()
     print(
         f"{where.partition(':')[0]}: an append {costs[False][0]:.2f} ms ({costs[False][1]:.2f} ms of CPU here), "

@@ -5,6 +5,7 @@ import statistics
 import time
 from itertools import pairwise
 
+import pytest
 from bench import cpu
 from bench.canned import serving
 
@@ -67,9 +68,10 @@ def as_if_it_wrote(events):
     return [ToolStarted(e.call, e.key) if type(e) is ToolStarted else e for e in events]
 
 
-def test_a_record_costs_at_most_a_twentieth_of_a_tool_turn(tmp_path, alone):
+@pytest.mark.usefixtures("alone")
+def test_a_record_costs_at_most_a_twentieth_of_a_tool_turn(tmp_path):
     turns, reads, writes = [], [], []
-    with alone(), serving() as url:
+    with serving() as url:
         for number in range(ROUNDS):
             events = []
             turns.append(asyncio.run(a_run(url, events)))
@@ -100,7 +102,8 @@ def turn_of(n):
     yield MessageAdded(Message("tool", (result,)))
 
 
-def test_a_long_session_is_read_and_folded_in_half_a_second_of_cpu(tmp_path, alone):
+@pytest.mark.usefixtures("alone")
+def test_a_long_session_is_read_and_folded_in_half_a_second_of_cpu(tmp_path):
     journal = Journal(open_store(tmp_path).open("long"))
     journal(RunStarted("r", "m", 50))
     journal(MessageAdded(user("Read everything.")))
@@ -111,13 +114,12 @@ def test_a_long_session_is_read_and_folded_in_half_a_second_of_cpu(tmp_path, alo
     journal(RunEnded("done", "", turns, Usage()))
     journal.close()
     spent = []
-    with alone():
-        for _ in range(5):
-            began = time.process_time()
-            records = open_store(tmp_path).open("long", write=False).read()
-            history = History(records)
-            transcript = history.transcript()
-            spent.append(time.process_time() - began)
+    for _ in range(5):
+        began = time.process_time()
+        records = open_store(tmp_path).open("long", write=False).read()
+        history = History(records)
+        transcript = history.transcript()
+        spent.append(time.process_time() - began)
     size = (tmp_path / "long.jsonl").stat().st_size
     print(
         f"{len(records):,} records ({size / 1e6:.1f} MB) read and folded in {min(spent):.2f} s of CPU; {size / turns:,.0f} bytes a turn"
