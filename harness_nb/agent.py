@@ -161,7 +161,10 @@ class Agent:
             if ended:
                 return ended
             _heed_stop()
-        return "turns", f"The run reached its limit of {self.limits.turns} turns."
+        return (
+            "turns",
+            f"The run reached its limit of {self.limits.turns} turn{'s' * (self.limits.turns != 1)}.",
+        )
 
     async def _ask(self, run: Run) -> Reply:
         run.turn += 1

@@ -16,6 +16,7 @@ from harness_nb.jupyter.history_tree import Tree, spans
 from harness_nb.jupyter.kept import where
 from harness_nb.jupyter.record import as_html, as_markdown, as_text, bundle
 from harness_nb.messages import Message, Text, Transcript
+from harness_nb.ops.allowance import Allowance
 from harness_nb.ops.store import open_store
 
 
@@ -301,6 +302,21 @@ def test_after_a_restart_new_means_new_for_every_cell(notebook):
     restarted()
     notebook.run("z", "%agent --new")
     assert notebook.run("b", "%agent two").text == "two"
+
+
+def test_after_a_restart_a_run_goes_on_with_the_model_that_was_chosen_for_it(notebook):
+    notebook.run("a", "%agent --model chat:m@http://127.0.0.1:9/v1 --tokens 10 Go")
+    restarted()
+    result = notebook.run("b", "%resume --tokens 10")
+    assert (result.reason, result.view.model) == ("budget", "m")
+    session = harness_nb.session()
+    result = session.go_on_blocking(
+        session.restore(), model=scripted("Hi.", name="other"), limits=Allowance(tokens=100_000)
+    )
+    assert result.text == "Hi."
+    assert "It was begun with m, and other goes on with it: `%resume --model NAME` asks another." in notices(
+        result
+    )
 
 
 def test_a_cell_whose_tool_was_cut_off_warns_of_it_when_it_is_run_again(notebook):

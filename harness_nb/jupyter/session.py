@@ -32,6 +32,7 @@ from harness_nb.jupyter.work import TOO_LATE, Work
 from harness_nb.messages import Decision, Transcript
 from harness_nb.ops.allowance import Allowance
 from harness_nb.ops.history import KeptRun
+from harness_nb.ops.redacted import INSTEAD
 from harness_nb.ops.resume import missing_tools, take_up
 from harness_nb.safety.grants import Approvals, Judgement
 from harness_nb.safety.permission import Mode
@@ -168,7 +169,10 @@ class Session:
 
         Calls that had not begun are asked about as usual. One that was cut off runs again only if that does no harm, if
         its tool's own check finds that it had no effect, or if a person allows it. A limit that ended the run is raised
-        by as much again, unless `turns` or `limits` names it: what they don't name stays as it was. Raises UsageError if there is nothing to go on with, or a tool that a call waits for is missing.
+        by as much again, unless `turns` or `limits` names it: what they don't name stays as it was, and so does a model
+        that was chosen for the run by its name, unless `model` is given.
+
+        Raises UsageError if there is nothing to go on with, or a tool that a call waits for is missing.
         """
         return await self._at_work.run(lambda: self._continued(restored, model, turns, limits, show=show))
 
@@ -315,7 +319,9 @@ class Session:
         means = self._means(ask)
         before, waits = self.transcript, bool(self.pending)
         self.transcript = transcript = self.kept.begin(ask.prompt, before, new=ask.new, fork=ask.fork)
-        self.kept.journal.origin = replace(self.kept.journal.origin, limits=written(ask.limits))
+        chosen = ask.model if isinstance(ask.model, str) else ""
+        origin = replace(self.kept.journal.origin, limits=written(ask.limits), chosen=chosen)
+        self.kept.journal.origin = origin
         work = self._shown(means)
         work.shown.view.versions = self.kept.versions
         if permissions().loosens(self.mode or defaults.mode):
@@ -355,7 +361,8 @@ class Session:
         left = restored.run
         if left is None or left.id != self.kept.history.head or left.reason == "done":
             raise UsageError("There is nothing to go on with. Nothing was run.")
-        ask = Ask(left.prompt, model, turns, show=show, limits=limits, goes_on=left)
+        chosen = left.chosen if INSTEAD not in left.chosen else ""
+        ask = Ask(left.prompt, model or chosen or None, turns, show=show, limits=limits, goes_on=left)
         means = self._means(ask)
         if (waited := self._at_work.let_go()) is not None:
             waited.leave()
@@ -366,6 +373,8 @@ class Session:
         work.take_up(left)
         for text in restored.told:
             work.notice(text)
+        if left.model and left.model != work.model:
+            work.notice(OTHER.format(visible(left.model), visible(work.model)))
         self._tell_raised(work, left)
         return work
 
@@ -440,6 +449,8 @@ UNLIMITED = (
     "Nothing limits what `{}` may cost: `%agent --dollars 0.50` sets a limit for a run, "
     "`%config AgentMagics.session_dollars = 5` for a session."
 )
+
+OTHER = "It was begun with {}, and {} goes on with it: `%resume --model NAME` asks another."
 
 MISSING = "A call waits for {}, and there is no such tool now: run the cell that defines it, then %resume. Nothing was run."
 

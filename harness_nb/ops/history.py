@@ -56,6 +56,8 @@ class KeptRun:
     """The number that the cell shows for that execution; 0 where not known."""
     prompt: str = ""
     model: str = ""
+    chosen: str = ""
+    """The name by which its model was chosen for it alone; empty for the session's."""
     fork: bool = False
     """Whether it was begun as a branch of its own, so that what it follows stays a branch too."""
     at: str = ""
@@ -203,7 +205,7 @@ class History:
         if parent and parent not in self.runs:  # it is lost altogether
             parent = self.head
         run = KeptRun(record.run, parent, at=record.at)
-        for name in ("cell", "execution", "prompt", "model"):
+        for name in ("cell", "execution", "prompt", "model", "chosen"):
             setattr(run, name, str(begun.get(name, "")))
         run.fork = bool(begun.get("fork"))
         most, limits = begun.get("limit"), begun.get("limits")

@@ -76,6 +76,8 @@ class Origin:
     count: int = 0
     limits: Mapping[str, str] = field(default_factory=dict)
     """What this run may spend, where that was said for it alone: the amounts as text."""
+    chosen: str = ""
+    """The name by which a model was chosen for this run alone."""
 
 
 class Journal:
@@ -228,6 +230,7 @@ class Journal:
         data |= {"prompt": origin.prompt, "model": event.model, "limit": event.limit}
         data |= {"count": origin.count} if origin.count else {}
         data |= {"limits": dict(origin.limits)} if origin.limits else {}
+        data |= {"chosen": origin.chosen} if origin.chosen else {}
         self._write("run_started", data | ({"fork": True} if origin.fork else {}))
 
     def _end(self, event: RunEnded) -> None:

@@ -1,7 +1,7 @@
 """What a journal keeps: one record for each thing that happened, as plain JSON data. Book chapter 21.
 
     session         what the journal is of: its name and the version of this form
-    run_started     parent, cell, execution, prompt, model, limit, fork a run is a step in a tree; `parent` is the one it follows
+    run_started     parent, cell, execution, prompt, model, chosen      a run is a step in a tree; `parent` is the one it follows
     message         a message joined the transcript                     as encoding.py writes it
     decision        a decision about the context joined it              the same
     tool_started    call, name, arguments, key                          on disk before the tool's body begins
