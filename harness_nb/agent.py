@@ -161,10 +161,8 @@ class Agent:
             if ended:
                 return ended
             _heed_stop()
-        return (
-            "turns",
-            f"The run reached its limit of {self.limits.turns} turn{'s' * (self.limits.turns != 1)}.",
-        )
+        most = self.limits.turns
+        return "turns", f"The run reached its limit of {most} turn{'s' * (most != 1)}."
 
     async def _ask(self, run: Run) -> Reply:
         run.turn += 1
