@@ -61,7 +61,8 @@ class Offer:
     @property
     def more(self) -> str:
         """How much would be allowed: `$0.50`."""
-        return amount(self.met.what, self.met.more)
+        more = amount(self.met.what, self.met.more)
+        return "turn" if more == "1 turn" else more
 
     @property
     def title(self) -> str:
