@@ -44,14 +44,14 @@ WORKERS = 4
 """Points that are at work at once: a slow store mostly sleeps."""
 SLOW = 0.0004
 """Seconds that it takes before and after each record."""
-EACH = 5
+EACH = 10
 """At one point in so many a finished session is taken up twice more."""
 
 PROMPTS = "Look round, and note it → „ü“.", "Now do the rest."
 SCRIPTS = (
     (say("First a look.", call("look", at="a"), call("note", text="same")), "Noted: {}."),
     (
-        say(call("look", at="b"), call("look", at="c"), call("send", to="x"), call("send", to="y")),
+        say(call("look", at="b"), call("send", to="x"), call("send", to="y")),
         say(call("put", name="n", value="ü\u2028"), call("book", item="seat")),
         say("The same again.", call("note", text="same"), call("pay", amount=3)),
         "All of it: {}.",
@@ -443,9 +443,9 @@ def worked(place, number, points, top):
         worker.point(dies_at=boundary)
         worker.counts["boundaries"] += 1
     for point in range(number, points, WORKERS):
-        if point % 50 < WORKERS:
+        if point % 100 < WORKERS:
             _, _, seconds = worker.unkilled()  # the machine may be faster or slower now
-        again = worker.random.uniform(0, seconds) if point % 3 == 0 else None
+        again = worker.random.uniform(0, seconds) if point % 5 == 0 else None
         while not worker.point(after=(after := worker.random.uniform(0, seconds)), again=again):
             seconds = min(seconds, after)  # it came too late
         worker.counts["random"] += 1

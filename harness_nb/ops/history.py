@@ -24,7 +24,7 @@ from harness_nb.encoding import decode, decode_usage
 from harness_nb.errors import Reason
 from harness_nb.events import LimitMet
 from harness_nb.messages import Entry, Message, Text, ToolCall, ToolResult, Transcript, Usage
-from harness_nb.ops.records import Record
+from harness_nb.ops.records import Record, in_bulk
 from harness_nb.seams import Reply, Stop
 
 RECORDED = "recorded"
@@ -144,8 +144,9 @@ class History:
         """The run that the next one follows; empty at the very beginning."""
         self.raises: list[tuple[str, LimitMet]] = []
         """The limits beyond which a person let a run go on, in order, each with when (UTC, ISO)."""
-        for record in records:
-            self.add(record)
+        with in_bulk():
+            for record in records:
+                self.add(record)
 
     def add(self, record: Record, entry: Entry | None = None) -> None:
         """Fold a record in; `entry` is what it holds where that is at hand, so that it need not be read again."""

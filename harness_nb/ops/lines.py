@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import cast
 
-from harness_nb.ops.records import Record
+from harness_nb.ops.records import Record, in_bulk
 from harness_nb.ops.redacted import Redaction
 from harness_nb.ops.store import StoreError
 
@@ -71,12 +71,17 @@ def line(record: Record, data: str) -> str:
 
 def parsed(text: str) -> object:
     """Read JSON text strictly. Raises ValueError, also for what is nested too deep to be read."""
+    text = text.strip(" \t\r\n")
     try:
-        return _DECODE(text)
+        value, end = _DECODE(text)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
+    if end < len(text):
+        raise ValueError("something follows it")
+    return value
 
 
+@in_bulk()
 def found(content: bytes) -> Found:
     """Read all of a journal's lines."""
     records: list[Record] = []
@@ -139,5 +144,5 @@ def _no_constant(name: str) -> object:
 
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
-_DECODE = json.JSONDecoder(parse_constant=_no_constant).decode
+_DECODE = json.JSONDecoder(parse_constant=_no_constant).raw_decode
 """Made once: they are used for every record."""

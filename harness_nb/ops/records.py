@@ -19,7 +19,9 @@ A kind that is not known here is kept and passed over, so that a journal of a la
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -39,3 +41,15 @@ class Record:
     run: str = ""
     at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="milliseconds"))
     seq: int = 0
+
+
+@contextmanager
+def in_bulk() -> Iterator[None]:
+    """Read many records at once: none is in a cycle, and Python's collector would look through all of them again and again."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()

@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from harness_nb.ops.database import Database
 from harness_nb.ops.lines import data_text, json_text, parsed
-from harness_nb.ops.records import SCHEMA, Record
+from harness_nb.ops.records import SCHEMA, Record, in_bulk
 from harness_nb.ops.redacted import Redaction
 from harness_nb.ops.store import Info, StoreError
 from harness_nb.ops.tables import tables
@@ -169,6 +169,7 @@ class SqlLog:
             query = table.select().with_only_columns(table.c.id).where(table.c.id == self._session)
             return connection.scalar(query) is None
 
+    @in_bulk()
     def read(self) -> list[Record]:
         """Return every record in order, as of one moment, whoever writes meanwhile."""
         table = tables().records
