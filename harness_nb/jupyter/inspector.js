@@ -52,6 +52,7 @@ export default () => {
 
   function go(turn) {
     now.turn = Math.max(1, Math.min(now.turns, turn));
+    sent += 1; // an answer on its way is about another turn by now
     mark();
     clearTimeout(timer);
     timer = setTimeout(ask, 80);
