@@ -305,18 +305,25 @@ def test_after_a_restart_new_means_new_for_every_cell(notebook):
 
 
 def test_after_a_restart_a_run_goes_on_with_the_model_that_was_chosen_for_it(notebook):
-    notebook.run("a", "%agent --model chat:m@http://127.0.0.1:9/v1 --tokens 10 Go")
+    before = notebook.run("a", "%agent --model local --tokens 10 Go").view.model
     restarted()
     result = notebook.run("b", "%resume --tokens 10")
-    assert (result.reason, result.view.model) == ("budget", "m")
+    assert (result.reason, result.view.model) == ("budget", before)
     session = harness_nb.session()
     result = session.go_on_blocking(
         session.restore(), model=scripted("Hi.", name="other"), limits=Allowance(tokens=100_000)
     )
     assert result.text == "Hi."
-    assert "It was begun with m, and other goes on with it: `%resume --model NAME` asks another." in notices(
-        result
-    )
+    told = f"It was begun with {before}, and other goes on with it: `%resume --model NAME` asks another."
+    assert told in notices(result)
+
+
+def test_after_a_restart_no_journal_says_to_which_server_the_conversation_goes(notebook):
+    notebook.run("a", "%agent --model chat:m@http://127.0.0.1:9/v1 --tokens 10 Go")
+    restarted()
+    result = notebook.run("b", "%resume --tokens 100000")
+    assert (result.reason, result.text) == ("done", "Go")
+    assert any(said.startswith("It was begun with m, and ") for said in notices(result))
 
 
 def test_a_cell_whose_tool_was_cut_off_warns_of_it_when_it_is_run_again(notebook):

@@ -170,7 +170,7 @@ class Session:
         Calls that had not begun are asked about as usual. One that was cut off runs again only if that does no harm, if
         its tool's own check finds that it had no effect, or if a person allows it. A limit that ended the run is raised
         by as much again, unless `turns` or `limits` names it: what they don't name stays as it was, and so does a model
-        that was chosen for the run by its name, unless `model` is given.
+        that was chosen for the run by its name, unless `model` is given; one with an address must be named again.
 
         Raises UsageError if there is nothing to go on with, or a tool that a call waits for is missing.
         """
@@ -361,7 +361,8 @@ class Session:
         left = restored.run
         if left is None or left.id != self.kept.history.head or left.reason == "done":
             raise UsageError("There is nothing to go on with. Nothing was run.")
-        chosen = left.chosen if INSTEAD not in left.chosen else ""
+        # A journal may come from elsewhere: it must not say to which server the conversation goes.
+        chosen = "" if INSTEAD in left.chosen or "/" in left.chosen else left.chosen
         ask = Ask(left.prompt, model or chosen or None, turns, show=show, limits=limits, goes_on=left)
         means = self._means(ask)
         if (waited := self._at_work.let_go()) is not None:
